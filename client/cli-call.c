@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/err.h"
 #include "client/cli.h"
+#include "client/event-json.h"
 #include <string.h>
 
 #define SYSTEM_SOCKET "/run/confab/confab.sock"
@@ -145,11 +146,11 @@ void cli_put_conversation(
 
         json_init(&j, &cli->out);
         json_object_begin(&j);
-        cli_json_conversation(&j, c);
+        event_json_conversation(&j, c, EVENT_JSON_SEED_NUMBER);
         if (r->want_turns)
-                cli_json_turns(&j, c);
+                event_json_turns(&j, c, EVENT_JSON_SEED_NUMBER);
         if (r->want_tokens)
-                cli_json_tokens(&j, c);
+                event_json_tokens(&j, c);
         json_object_end(&j);
         cli_json_end(cli, &j);
 }

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "client/cli.h"
+#include "client/event-json.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -46,6 +47,8 @@ const struct cli_option cli_generate_options[] = {
         {"wait", NULL, CLI_FLAG, .help = "wait while another request holds the conversation"},
         {"json-schema", "FILE", CLI_STRING, .help = "the reply is JSON that meets this schema"},
         {"grammar", "FILE", CLI_STRING, .help = "the reply is what this GBNF generates"},
+        {"tool-choice", "required|NAME", CLI_STRING,
+                .help = "the reply is a call of a tool, or of this one"},
         {"reasoning", "show|hide|only", CLI_STRING,
                 .help = "show: dimmed, or on standard error; only: nothing else"},
         {.name = NULL},
@@ -102,6 +105,20 @@ static int take_sampling(struct generate_options *o, struct cli *cli) {
         return 0;
 }
 
+/* --tool-choice required|NAME */
+static int take_choice(struct cli *cli, struct confab_request *r) {
+        const struct cli_value *choice = cli_get(cli, "tool-choice");
+
+        if (!choice)
+                return 0;
+        if (cli_get(cli, "json-schema") || cli_get(cli, "grammar"))
+                return cli_usage(cli, "--tool-choice excludes --json-schema and --grammar");
+        if (!*choice->s)
+                return cli_usage(cli, "--tool-choice: required, or the name of a function");
+        r->call_of = strcmp(choice->s, "required") == 0 ? "" : choice->s;
+        return 0;
+}
+
 /* Read the file of --json-schema or --grammar. Standard input is the text, so "-" is no file
  * here. */
 static int take_constraint(struct generate_options *o, struct cli *cli, struct confab_request *r) {
@@ -111,8 +128,8 @@ static int take_constraint(struct generate_options *o, struct cli *cli, struct c
         size_t size;
         struct err e;
 
-        if (!path)
-                return 0;
+        if (!path || cli_get(cli, "tool-choice"))
+                return take_choice(cli, r);
         if (schema && grammar)
                 return cli_usage(cli, "--json-schema and --grammar exclude each other");
         if (strcmp(path, "-") == 0)
@@ -227,7 +244,7 @@ static void run_json(struct run *run, const struct confab_event *event) {
         struct json j;
 
         json_init(&j, &run->cli->out);
-        cli_json_event(&j, event);
+        event_json_event(&j, event, EVENT_JSON_SEED_NUMBER);
         cli_json_end(run->cli, &j);
         run_flush(run);
 }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "client/cli.h"
+#include "client/event-json.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -99,6 +100,11 @@ int cli_status_of(const struct confab_error *e) {
         return CLI_FAILED;
 }
 
+void cli_json_end(struct cli *cli, struct json *j) {
+        if (json_finish(j) < 0 || buf_append(&cli->out, "\n", 1) < 0)
+                cli->out_error = ENOMEM;
+}
+
 int cli_fail(struct cli *cli, const struct confab_error *e) {
         struct confab_event event = {.kind = CONFAB_EVENT_ERROR, .final = true, .error = e};
         struct json j;
@@ -107,7 +113,7 @@ int cli_fail(struct cli *cli, const struct confab_error *e) {
         if (cli->json && !(cli->command && cli->command->binary)) {
                 buf_deinit(&cli->out); /* half an answer is none */
                 json_init(&j, &cli->out);
-                cli_json_event(&j, &event);
+                event_json_event(&j, &event, EVENT_JSON_SEED_NUMBER);
                 cli_json_end(cli, &j);
         }
         return cli_status_of(e);

@@ -140,13 +140,8 @@ int cli_status_of(const struct confab_error *e);
 const char *human_size(char buf[16], uint64_t n);
 const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec);
 
-/* JSON into cli->out: begin with json_init(&j, &cli->out), end with cli_json_end(). */
+/* JSON into cli->out: begin with json_init(&j, &cli->out), end with cli_json_end(); see client/event-json.h. */
 void cli_json_end(struct cli *cli, struct json *j);
-void cli_json_conversation(struct json *j, const struct confab_conversation *c); /* members */
-/* "turns" and "tokens", for commands that asked for them; empty arrays if there are none. */
-void cli_json_turns(struct json *j, const struct confab_conversation *c);
-void cli_json_tokens(struct json *j, const struct confab_conversation *c);
-void cli_json_event(struct json *j, const struct confab_event *event); /* an object */
 
 /* ---- talking to the daemon ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One conversation, or all that were made with another model: what fails does not stop the others. */
 #include "client/cli-commands.h"
+#include "client/event-json.h"
 #include <string.h>
 
 struct one {
@@ -64,7 +65,7 @@ static void answer(void *userdata, const struct confab_event *event) {
                 return;
         }
         json_object_begin(&a->j);
-        cli_json_conversation(&a->j, event->conversation);
+        event_json_conversation(&a->j, event->conversation, EVENT_JSON_SEED_NUMBER);
         json_object_end(&a->j);
 }
 

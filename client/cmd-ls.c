@@ -2,6 +2,7 @@
 /* The table is as wide as its contents; --json is the form for programs. */
 #include "base/clock.h"
 #include "client/cli-commands.h"
+#include "client/event-json.h"
 #include <pwd.h>
 #include <string.h>
 
@@ -150,7 +151,7 @@ static int add_json(void *userdata, const struct confab_conversation *c) {
         struct table *t = userdata;
 
         json_object_begin(&t->j);
-        cli_json_conversation(&t->j, c);
+        event_json_conversation(&t->j, c, EVENT_JSON_SEED_NUMBER);
         json_object_end(&t->j);
         return 0;
 }

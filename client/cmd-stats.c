@@ -2,6 +2,7 @@
 /* Figures are printed in groups, by the beginnings of their names; figures that belong to none,
  * from a newer daemon, come last. For programs there is --json, in the daemon's order. */
 #include "client/cli-commands.h"
+#include "client/event-json.h"
 #include <string.h>
 
 #define MAX_PREFIXES 12
@@ -62,12 +63,7 @@ static void event(void *userdata, const struct confab_event *ev) {
                 return;
         }
         json_init(&j, &cli->out);
-        json_object_begin(&j);
-        for (size_t i = 0; i < ev->stats->n_stats; i++) {
-                json_put_key(&j, ev->stats->stats[i].name);
-                json_put_u64(&j, ev->stats->stats[i].value);
-        }
-        json_object_end(&j);
+        event_json_stats(&j, ev->stats);
         cli_json_end(cli, &j);
 }
 

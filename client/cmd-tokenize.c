@@ -1,34 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/cli-commands.h"
+#include "client/event-json.h"
 #include <errno.h>
-
-static void print_json(struct cli *cli, const struct confab_tokens *t) {
-        struct json j;
-
-        json_init(&j, &cli->out);
-        json_object_begin(&j);
-        json_put_key(&j, "tokens");
-        json_array_begin(&j);
-        for (size_t i = 0; i < t->n_tokens; i++)
-                json_put_i64(&j, t->tokens[i]);
-        json_array_end(&j);
-        json_put_key(&j, "pieces");
-        json_array_begin(&j);
-        for (size_t i = 0; i < t->n_pieces; i++)
-                json_put_string_n(&j, t->pieces[i].data, t->pieces[i].size);
-        json_array_end(&j);
-        json_object_end(&j);
-        cli_json_end(cli, &j);
-}
 
 static void event(void *userdata, const struct confab_event *ev) {
         const struct confab_tokens *t = ev->tokens;
         struct cli *cli = userdata;
+        struct json j;
 
         if (ev->kind != CONFAB_EVENT_TOKENS)
                 return;
         if (cli->json) {
-                print_json(cli, t);
+                json_init(&j, &cli->out);
+                event_json_tokenized(&j, t);
+                cli_json_end(cli, &j);
                 return;
         }
         if (cli_get(cli, "ids")) {

@@ -13,6 +13,7 @@ struct answer {
         bool streams;
         bool waits;        /* for finish() */
         bool cancelled;    /* the reply was */
+        bool enough;       /* it said enough, so that we have cancelled it */
         struct buf body;   /* of a reply that is not streamed */
         uint64_t put_usec; /* when something was last put */
         struct talk_place place;
@@ -89,6 +90,16 @@ void answer_refuse(
         gateway_refuse(call, kind->dialect, &own);
 }
 
+void answer_refuse_start(
+        struct gateway_call *call, const struct answer_kind *kind, const struct err *e) {
+        struct talk_error error;
+
+        gateway_error_from(&error, e);
+        if (e->code == ERR_NOT_FOUND)
+                error.param = "model";
+        answer_refuse(call, kind, &error);
+}
+
 /* The exchange ends with an error; @error is the talk's, and ends with it. */
 static void fail_answer(struct answer *answer, const struct talk_error *error) {
         if (!answer->stream) {
@@ -108,6 +119,7 @@ static void fail_answer(struct answer *answer, const struct talk_error *error) {
 static void on_accepted(void *userdata, unsigned choice, const struct talk_place *place,
         const struct talk_usage *usage) {
         struct answer *answer = userdata;
+        int r;
 
         answer->place = *place;
         if (answer->streams) {
@@ -120,8 +132,13 @@ static void on_accepted(void *userdata, unsigned choice, const struct talk_place
                 }
         }
         answer->put_usec = clock_monotonic_usec();
-        if (answer->writer->ops->begin(answer->writer, talk_model(answer->talk), place, usage) < 0)
+        r = answer->writer->ops->begin(answer->writer, talk_model(answer->talk), place, usage);
+        if (r < 0) {
                 abort_answer(answer);
+        } else if (r > 0) {
+                answer->talk = talk_leave(answer->talk);
+                end_answer(answer);
+        }
 }
 
 /* Streams of events have comments; lines have none, so the writer has to say something. */
@@ -138,11 +155,18 @@ static void on_progress(void *userdata, uint32_t done, uint32_t total) {
 
 static void on_delta(void *userdata, unsigned choice, const struct confab_delta *delta) {
         struct answer *answer = userdata;
+        int r = answer->writer->ops->delta(answer->writer, delta);
 
-        if (answer->writer->ops->delta(answer->writer, delta) < 0)
+        if (r < 0) {
                 abort_answer(answer);
-        else if (answer->stream && stream_is_slow(answer->stream))
+                return;
+        }
+        if (answer->stream && stream_is_slow(answer->stream))
                 talk_pause(answer->talk);
+        if (r > 0 && !answer->enough) {
+                answer->enough = true;
+                talk_cancel(answer->talk);
+        }
 }
 
 static void on_done(void *userdata, unsigned choice, const struct confab_done *done,
@@ -151,7 +175,7 @@ static void on_done(void *userdata, unsigned choice, const struct confab_done *d
         int r;
 
         answer->revision = done->revision;
-        answer->cancelled = done->finish == CONFAB_FINISH_CANCELLED;
+        answer->cancelled = done->finish == CONFAB_FINISH_CANCELLED && !answer->enough;
         if (answer->cancelled)
                 return; /* what was said is no reply: `ended` makes an error of it */
         r = answer->writer->ops->done(answer->writer, done, usage);
@@ -238,7 +262,7 @@ void answer_start(struct gateway_call *call, const struct answer_kind *kind, voi
                 &gateway_settings(call->gateway)->talk, &call->owner, form, &ops, answer, &e);
         if (r < 0) {
                 answer_free(answer);
-                gateway_refuse_err(call, kind->dialect, &e);
+                answer_refuse_start(call, kind, &e);
                 return;
         }
         http_set_ops(call->exchange, &http_ops, answer);

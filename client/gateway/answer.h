@@ -47,3 +47,13 @@ uint64_t answer_revision(const struct answer *answer);
 /* gateway_refuse() with the status that the kind has for @error. */
 void answer_refuse(
         struct gateway_call *call, const struct answer_kind *kind, const struct talk_error *error);
+/* The same with what talk_new() or talk_count() said: not found is the model. */
+void answer_refuse_start(
+        struct gateway_call *call, const struct answer_kind *kind, const struct err *e);
+
+/* The JSON of a number of tokens, appended. 0 or -ERR_NOMEM. */
+typedef int (*answer_write_count)(struct buf *out, uint32_t n_tokens);
+/* Answer with the number of tokens that @form's history and input have, without computing anything. @form belongs to the
+ * answer from now on. @kind has to live for ever; its lines, finish() and ended() aren't used. */
+void answer_count(struct gateway_call *call, const struct answer_kind *kind, struct form *form,
+        answer_write_count write);

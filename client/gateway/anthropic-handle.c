@@ -2,7 +2,6 @@
 /* Routes of Anthropic's dialect. */
 #include "client/gateway/anthropic.h"
 #include "client/gateway/answer.h"
-#include <stdlib.h>
 
 static const struct answer_kind kind = {.dialect = &gateway_anthropic, .status = anthropic_status};
 
@@ -27,74 +26,40 @@ static int read_form(struct gateway_call *call, bool counts, struct form **ret,
         return r;
 }
 
+/* Of a form, only its thread can be missing. */
+static void refuse_form(struct gateway_call *call, const struct err *e) {
+        const struct talk_error no_thread = {.status = 404,
+                .code = CONFAB_NOT_FOUND,
+                .message = e->msg,
+                .param = ANTHROPIC_THREAD};
+
+        if (e->code == ERR_NOT_FOUND)
+                answer_refuse(call, &kind, &no_thread);
+        else
+                gateway_refuse_err(call, &gateway_anthropic, e);
+}
+
 static void handle_messages(struct gateway_call *call) {
         struct anthropic_wish wish = {0};
         struct form *form = NULL;
         struct err e = {0};
 
         if (read_form(call, false, &form, &wish, &e) < 0)
-                gateway_refuse_err(call, &gateway_anthropic, &e);
+                refuse_form(call, &e);
         else
                 answer_start(call, &kind, NULL, form,
                         anthropic_writer_new(form_fields(form)->stream, &wish));
 }
 
-/* --- counting --- */
-
-struct counting {
-        struct gateway_call *call;
-        struct talk *talk;
-};
-
-static void on_closed(void *userdata) {
-        struct counting *counting = userdata;
-
-        talk_free(counting->talk);
-        free(counting);
-}
-
-static void on_counted(void *userdata, uint32_t n_tokens, const struct talk_error *error) {
-        struct counting *counting = userdata;
-        struct gateway_call *call = counting->call;
-        struct buf body = BUF_NULL;
-
-        free(counting);
-        if (error)
-                answer_refuse(call, &kind, error);
-        else if (anthropic_write_count(&body, n_tokens) < 0)
-                http_abort(call->exchange);
-        else
-                gateway_reply_json(call, &body);
-        buf_deinit(&body);
-}
-
 static void handle_count(struct gateway_call *call) {
-        static const struct http_answer_ops ops = {on_closed, NULL};
         struct anthropic_wish wish = {0};
-        struct counting *counting = NULL;
         struct form *form = NULL;
         struct err e = {0};
-        int r = read_form(call, true, &form, &wish, &e);
 
-        if (r == 0) {
-                counting = calloc(1, sizeof(*counting));
-                if (!counting) {
-                        form_free(form);
-                        r = err_set(&e, ERR_NOMEM, "out of memory");
-                }
-        }
-        if (r == 0) {
-                counting->call = call;
-                r = talk_count(&counting->talk, gateway_backends(call->gateway),
-                        &gateway_settings(call->gateway)->talk, &call->owner, form, on_counted,
-                        counting, &e);
-        }
-        if (r < 0) {
-                free(counting);
-                gateway_refuse_err(call, &gateway_anthropic, &e);
-                return;
-        }
-        http_set_ops(call->exchange, &ops, counting);
+        if (read_form(call, true, &form, &wish, &e) < 0)
+                refuse_form(call, &e);
+        else
+                answer_count(call, &kind, form, anthropic_write_count);
 }
 
 static const struct gateway_route routes[] = {

@@ -12,6 +12,9 @@
  * 3. A failed result (is_error) says so to the model in words: "Error: " is put in front, unless it is there.
  * 4. Thinking that is sent back is the message's reasoning, whoever signed it: if it is not what the model
  *    thought, Find sees the difference. Redacted thinking, which nobody can read, is left out.
+ * 5. Claude Code begins `system` with a line for Anthropic's accounting, whose checksum is another one in each session.
+ *    It is not told to the model: the sessions would have no beginning in common, and each would compute its system
+ *    message and its tools anew.
  */
 #include "base/buf.h"
 #include "client/gateway/anthropic.h"
@@ -19,6 +22,7 @@
 #include <string.h>
 
 #define ERROR_WORD "Error: "
+#define BILLING "x-anthropic-billing-header:"
 
 /* What the blocks of one message say, until it is whole. */
 struct said {
@@ -302,11 +306,22 @@ static int parse_message(
         return r;
 }
 
+static void skip_billing(struct buf *text) {
+        const size_t n = strlen(BILLING);
+        const char *end;
+
+        if (text->size < n || memcmp(text->data, BILLING, n) != 0)
+                return;
+        end = memchr(text->data, '\n', text->size);
+        buf_consume(text, end ? (size_t)(end + 1 - (const char *)text->data) : text->size);
+}
+
 static int parse_system(
         struct form *form, struct fields *fields, const json_t *body, struct err *e) {
         struct buf text = BUF_NULL;
         int r = put_texts(&text, fields, body, "system", "\n", e);
 
+        skip_billing(&text);
         if (r == 0 && text.size > 0)
                 r = add_text(form, CONFAB_ROLE_SYSTEM, &text, e);
         buf_deinit(&text);

@@ -4,8 +4,8 @@
  *
  * 1. A field that confab does not know is ignored, as agents send many: cache_control, context_management, betas,
  *    service_tier, effort. Definitions of tools that only Anthropic's servers have are left out.
- * 2. A field that confab knows and can't honour is refused: a forced call (tool_choice "any", "tool").
- *    "disable_parallel_tool_use" is a wish that no model is held to.
+ * 2. tool_choice "any" and "tool" make the reply a call; a format holds for other replies then.
+ *    "disable_parallel_tool_use" is a wish that no model is held to otherwise.
  * 3. tool_choice "none" tells the model of no tools, since nothing else keeps it from calling one.
  * 4. What a request leaves out is the daemon's default, but max_tokens, which the dialect demands.
  */
@@ -134,8 +134,23 @@ static int parse_tools_into(
         return json_array_size(list) > 0 ? form_dump(form, list, &form_fields(form)->tools, e) : 0;
 }
 
+/* {"type": "tool", "name"} */
+static int parse_named(
+        struct form *form, struct fields *fields, const json_t *choice, struct err *e) {
+        const char *name = NULL;
+        int r = fields_string(fields, choice, "name", &name, e);
+
+        if (r < 0)
+                return r;
+        if (!name || !*name)
+                return fields_wrong(fields, "name", "given", e);
+        form_fields(form)->call_of = form_strdup(form, name);
+        return form_fields(form)->call_of ? 0 : no_memory(e);
+}
+
 /* *ret: whether the model may be told of tools at all. */
-static int parse_tool_choice(struct fields *fields, const json_t *body, bool *ret, struct err *e) {
+static int parse_tool_choice(
+        struct form *form, struct fields *fields, const json_t *body, bool *ret, struct err *e) {
         const char *type = NULL;
         json_t *choice = NULL;
         size_t length;
@@ -150,9 +165,14 @@ static int parse_tool_choice(struct fields *fields, const json_t *body, bool *re
                 return r;
         if (type && strcmp(type, "none") == 0)
                 *ret = false;
+        else if (type && strcmp(type, "any") == 0)
+                form_fields(form)->call_of = "";
+        else if (type && strcmp(type, "tool") == 0)
+                r = parse_named(form, fields, choice, e);
         else if (!type || strcmp(type, "auto") != 0)
-                return fields_wrong(
-                        fields, "type", "auto or none: confab can't force the model to call", e);
+                r = fields_wrong(fields, "type", "one of auto, any, tool, none", e);
+        if (r < 0)
+                return r;
         fields_leave(fields, length);
         return 0;
 }
@@ -161,15 +181,17 @@ static int parse_tools(
         struct form *form, struct fields *fields, const json_t *body, struct err *e) {
         json_t *tools = NULL, *list;
         bool told = true;
-        int r = parse_tool_choice(fields, body, &told, e);
+        int r = parse_tool_choice(form, fields, body, &told, e);
 
         if (r == 0)
                 r = fields_array(fields, body, "tools", &tools, e);
-        if (r < 0 || !tools || !told)
-                return r;
-        list = json_array();
-        r = list ? parse_tools_into(list, form, fields, tools, e) : no_memory(e);
-        json_decref(list);
+        if (r == 0 && tools && told) {
+                list = json_array();
+                r = list ? parse_tools_into(list, form, fields, tools, e) : no_memory(e);
+                json_decref(list);
+        }
+        if (r == 0 && form_fields(form)->call_of && !form_fields(form)->tools)
+                return fields_wrong(fields, "tool_choice", "possible: no tools are given", e);
         return r;
 }
 
@@ -282,6 +304,30 @@ static int parse_rest(struct form *form, struct fields *fields, const json_t *bo
         return r;
 }
 
+/* A thread is a history that the server holds: once it is created, SDKs send the new messages alone. None is held here,
+ * since conversations are found by what they say. An SDK that is told that its thread is lost creates another one, with the whole
+ * history: that leads to the same conversation. */
+static int check_thread(struct fields *fields, const json_t *body, struct err *e) {
+        const char *type = NULL;
+        json_t *thread = NULL;
+        size_t length;
+        int r = fields_object(fields, body, ANTHROPIC_THREAD, &thread, e);
+
+        if (r < 0 || !thread)
+                return r;
+        length = fields_enter_name(fields, ANTHROPIC_THREAD);
+        r = fields_string(fields, thread, "type", &type, e);
+        if (r < 0)
+                return r;
+        if (!type || (strcmp(type, "create") != 0 && strcmp(type, "continue") != 0))
+                return fields_wrong(fields, "type", "create or continue", e);
+        fields_leave(fields, length);
+        if (strcmp(type, "create") == 0)
+                return 0;
+        return err_set(e, ERR_NOT_FOUND,
+                ANTHROPIC_THREAD " is not held here: send the whole history in messages");
+}
+
 int anthropic_parse(struct form *form, const json_t *body, bool counts, struct anthropic_wish *ret,
         struct err *e) {
         struct fields fields = FIELDS_NULL;
@@ -292,6 +338,8 @@ int anthropic_parse(struct form *form, const json_t *body, bool counts, struct a
         form_fields(form)->tag = "anthropic";
         if (r == 0 && model)
                 r = (form_fields(form)->model = form_strdup(form, model)) ? 0 : no_memory(e);
+        if (r == 0)
+                r = check_thread(&fields, body, e);
         if (r == 0)
                 r = anthropic_parse_messages(form, &fields, body, e);
         if (r == 0)

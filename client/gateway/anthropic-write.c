@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "client/gateway/anthropic.h"
+#include "client/gateway/gateway.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -403,21 +404,21 @@ unsigned anthropic_status(const struct talk_error *error) {
         return full ? 529 : error->status;
 }
 
-/* Agents make room when they read these words, which are Anthropic's own. */
-static int put_message_text(struct buf *out, const char *code, const char *message) {
-        bool too_long = code && strcmp(code, CONFAB_CONTEXT) == 0;
-        int r = too_long ? buf_append_str(out, "prompt is too long: ") : 0;
-
-        return r < 0 ? r : buf_append_str(out, message);
+/* The word by which SDKs know that they have to send the whole history. */
+static void put_no_thread(struct json *j) {
+        json_put_key(j, "details");
+        json_object_begin(j);
+        json_put_key(j, "error_code");
+        json_put_string(j, "thread_not_found");
+        json_object_end(j);
 }
 
 int anthropic_error(struct buf *out, unsigned status, const char *code, const char *message,
         const char *param) {
         _cleanup_(buf_deinit) struct buf text = BUF_NULL;
-        int r = put_message_text(&text, code, message);
+        int r = gateway_error_text(&text, code, "prompt is too long: ", message);
         struct json j;
 
-        (void)param; /* messages name the field; the dialect has no place of its own for it */
         if (r < 0)
                 return r;
         json_init(&j, out);
@@ -430,6 +431,9 @@ int anthropic_error(struct buf *out, unsigned status, const char *code, const ch
         json_put_string(&j, error_type(status));
         json_put_key(&j, "message");
         json_put_string_n(&j, text.data, text.size);
+        /* Messages name the field; the dialect has no place of its own for it. */
+        if (param && strcmp(param, ANTHROPIC_THREAD) == 0)
+                put_no_thread(&j);
         json_object_end(&j);
         json_object_end(&j);
         return json_finish(&j);

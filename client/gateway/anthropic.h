@@ -17,7 +17,7 @@ struct anthropic_wish {
 };
 
 /* Read the body of /v1/messages, or with @counts that of count_tokens, into an empty @form. What confab can't do is
- * -ERR_INVALID with the name of the field; -ERR_NOMEM. */
+ * -ERR_INVALID with the name of the field, but a thread that is to go on is -ERR_NOT_FOUND; -ERR_NOMEM. */
 int anthropic_parse(struct form *form, const json_t *body, bool counts, struct anthropic_wish *ret,
         struct err *e);
 /* Its `system` and `messages` alone. */
@@ -29,6 +29,8 @@ struct writer *anthropic_writer_new(bool stream, const struct anthropic_wish *wi
 
 /* The status of an error: 529 for a daemon that is full or not there, which clients know as a reason to come again. */
 unsigned anthropic_status(const struct talk_error *error);
+/* The field that names a history which the server holds, and the @param of the error that there is none. */
+#define ANTHROPIC_THREAD "thread"
 /* The body of an error, as gateway_error_body. */
 int anthropic_error(
         struct buf *out, unsigned status, const char *code, const char *message, const char *param);

@@ -10,14 +10,17 @@
  * 1. libconfab must not be freed while it calls back, so a line that is put within a callback is only marked, and
  *    becomes idle (`returned`) or is closed (`doomed`) when libconfab has returned: only then it is known whether the
  *    connection still lives. Such a line calls nobody.
- * 2. Each new connection asks for the model first, so that a daemon which was restarted with another model is
- *    noticed with its first request. This question is the line's own and counts as no request in flight.
+ * 2. A new connection asks for the model first, so that a daemon which was restarted with another model is noticed with
+ *    its first request; but not while another connection lives that has asked, since that one would have broken. (The
+ *    daemon counts the question as a request of the user: a hundred connections at once would use up the user's
+ *    limit.) The question is the line's own and counts as no request in flight here.
  * 3. A socket is connected without waiting, since one thread serves everybody: a daemon whose queue of connections is
  *    full is not available now.
  * 4. When a connection breaks, the idle lines to the same daemon are closed, so that the next request gets a new
  *    connection and not another broken one.
  */
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "client/gateway/backend-private.h"
 #include <errno.h>
 #include <poll.h>
@@ -34,13 +37,18 @@ struct line {
         /* `in` and `out`: the socket; `wake`: something is to be done although the socket is not ready; `idle`: it
          * was idle for too long. */
         struct event in, out, wake, idle;
-        bool in_use;          /* between line_get() and line_put() */
-        bool processing;      /* libconfab is at work */
-        bool doomed;          /* to be closed as soon as it is not */
-        bool returned;        /* to be idle as soon as it is not */
-        bool broken;          /* the connection is over */
-        struct list requests; /* struct line_request, in flight */
-        struct list question; /* the same, the line's own */
+        bool in_use;     /* between line_get() and line_put() */
+        bool processing; /* libconfab is at work */
+        bool doomed;     /* to be closed as soon as it is not */
+        bool returned;   /* to be idle as soon as it is not */
+        bool broken;     /* the connection is over */
+        bool told;       /* the daemon has told this line its model */
+        bool gone; /* a callback was told that the daemon has gone; `broken` comes behind it */
+        struct list requests;            /* struct line_request, in flight */
+        struct list question;            /* the same, the line's own */
+        void (*drained)(void *userdata); /* or NULL */
+        void *drained_userdata;
+        struct meter_watch watch;
 };
 
 /* A request in flight. */
@@ -49,6 +57,7 @@ struct line_request {
         struct line *line;
         confab_event_fn fn;
         void *userdata;
+        bool is_metered;
 };
 
 static void free_requests(struct list *requests) {
@@ -154,6 +163,13 @@ static int line_watch(struct line *line) {
         return r;
 }
 
+/* The last thing that is done with the line in a turn, for it may be put. */
+static void tell_drained(struct line *line) {
+        if (line->drained && confab_get_server(line->confab) &&
+                !(confab_get_events(line->confab) & POLLOUT))
+                line->drained(line->drained_userdata);
+}
+
 static void line_process(struct line *line) {
         struct backend *backend = line->backend;
         bool was_broken = line->broken, breaks;
@@ -174,6 +190,8 @@ static void line_process(struct line *line) {
                 line_close(line);
         else if (line->returned)
                 line_rest(line);
+        else if (!line->broken)
+                tell_drained(line);
         if (breaks)
                 backend_drop_idle(backend); /* invariant 4 */
 }
@@ -255,10 +273,25 @@ static bool is_gone(const struct confab_error *e) {
 static void on_model(void *userdata, const struct confab_event *event) {
         struct line *line = userdata;
 
-        if (event->kind == CONFAB_EVENT_MODEL_INFO)
+        line->told = event->kind == CONFAB_EVENT_MODEL_INFO;
+        if (line->told)
                 backend_learn(line->backend, event->model_info);
         else if (event->kind == CONFAB_EVENT_ERROR && is_gone(event->error))
                 line->backend->model.reachable = false;
+}
+
+/* Whether a line that lives has asked for the model (invariant 2). */
+static bool model_is_sure(const struct backend *backend) {
+        struct list *it;
+
+        list_for_each (it, &backend->lines) {
+                const struct line *line = list_entry(it, struct line, link);
+
+                if (!line->broken && !line->gone &&
+                        (!list_empty(&line->question) || (line->told && backend->model.reachable)))
+                        return true;
+        }
+        return false;
 }
 
 static void on_event(void *userdata, const struct confab_event *event) {
@@ -267,6 +300,10 @@ static void on_event(void *userdata, const struct confab_event *event) {
         confab_event_fn fn = request->fn;
         void *fn_data = request->userdata;
 
+        if (request->is_metered)
+                meter_see(&line->backend->meter, &line->watch, event);
+        /* The callback may take another line at once. */
+        line->gone = line->gone || (event->kind == CONFAB_EVENT_ERROR && is_gone(event->error));
         if (event->final) {
                 list_unlink(&request->link);
                 free(request);
@@ -286,7 +323,10 @@ static int submit(struct line *line, struct list *list, const struct confab_requ
                         .retry = true};
                 return -1;
         }
-        *own = (struct line_request){.line = line, .fn = fn, .userdata = userdata};
+        *own = (struct line_request){.line = line,
+                .fn = fn,
+                .userdata = userdata,
+                .is_metered = request->verb == CONFAB_CONTINUE};
         if (confab_submit(line->confab, request, on_event, own, ret_id, e) < 0) {
                 free(own);
                 return -1;
@@ -304,6 +344,7 @@ static int line_new(struct line **ret, struct backend *backend, const struct gat
                 .size = sizeof(question), .verb = CONFAB_MODEL_INFO};
         struct event_base *base = backend->backends->base;
         struct line *line = calloc(1, sizeof(*line));
+        bool asks = !model_is_sure(backend);
         int r;
 
         if (!line)
@@ -316,6 +357,7 @@ static int line_new(struct line **ret, struct backend *backend, const struct gat
         line->backend = backend;
         line->owner = *owner;
         line->in_use = true;
+        line->watch.since_usec = clock_monotonic_usec();
         list_init(&line->requests);
         list_init(&line->question);
         event_assign(
@@ -325,11 +367,13 @@ static int line_new(struct line **ret, struct backend *backend, const struct gat
         event_assign(&line->idle, base, -1, 0, on_idle, line);
         list_append(&backend->lines, &line->link);
         backend->backends->figures.n_lines++;
-        if (event_add(&line->in, NULL) < 0 ||
-                submit(line, &line->question, &question, on_model, line, NULL, NULL) < 0) {
+        if (event_add(&line->in, NULL) < 0 || (asks && submit(line, &line->question, &question,
+                                                               on_model, line, NULL, NULL) < 0)) {
                 line_close(line);
                 return err_set(e, ERR_NOMEM, "no memory for a connection");
         }
+        event_active(
+                &line->wake, EV_TIMEOUT, 0); /* the greeting is on its way, whoever asks what */
         *ret = line;
         return 0;
 }
@@ -345,6 +389,7 @@ int line_get(struct line **ret, struct backend *backend, const struct gateway_ow
                 line->in_use = true;
                 figures->n_idle--;
                 event_del(&line->idle);
+                line->watch = (struct meter_watch){.since_usec = clock_monotonic_usec()};
                 *ret = line;
                 return 0;
         }
@@ -374,6 +419,20 @@ int line_cancel(struct line *line, uint64_t id) {
         return r;
 }
 
+int line_send_chunk(struct line *line, uint64_t id, const void *data, size_t size, bool last,
+        struct confab_error *e) {
+        int r = confab_send_chunk(line->confab, id, data, size, last, e);
+
+        event_active(&line->wake, EV_TIMEOUT, 0);
+        return r;
+}
+
+void line_set_drained(struct line *line, void (*fn)(void *userdata), void *userdata) {
+        line->drained = fn;
+        line->drained_userdata = userdata;
+        event_active(&line->wake, EV_TIMEOUT, 0);
+}
+
 void line_pause(struct line *line) {
         confab_hold(line->confab, true);
         event_del(&line->in);
@@ -388,6 +447,7 @@ struct line *line_put(struct line *line) {
         if (!line)
                 return NULL;
         confab_hold(line->confab, false); /* it may have been paused */
+        line->drained = NULL;
         event_active(&line->wake, EV_TIMEOUT, 0);
         if (!list_empty(&line->requests))
                 line_close(line);

@@ -29,6 +29,7 @@ struct backend {
         struct backend_model model;
         uint64_t known_usec; /* monotonic: when `model` was learned */
         bool one_system;
+        struct meter meter;
         struct list lines;  /* all, idle ones too */
         struct line *probe; /* that backends_refresh() asks, or NULL */
         struct event late;  /* the probe takes too long */

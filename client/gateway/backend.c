@@ -102,6 +102,10 @@ void backend_set_one_system(struct backend *backend) {
         backend->one_system = true;
 }
 
+const struct meter *backend_meter(const struct backend *backend) {
+        return &backend->meter;
+}
+
 size_t backends_count(const struct backends *backends) {
         return backends->n_items;
 }

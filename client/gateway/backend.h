@@ -11,12 +11,13 @@
  * 2. A line that broke, or that was given back with requests in flight, is closed (the daemon cancels them).
  * 3. A daemon that is gone does not disturb the others; the next request tries to connect again.
  *
- * The model of a daemon is learned when the first line to it has greeted, and again when a new connection is made
- * (a restarted daemon may have another model). All functions: the thread of the event base.
+ * The model of a daemon is learned with the first line to it, and again with the first one after its lines have broken or
+ * were closed (a restarted daemon may have another model). All functions: the thread of the event base.
  */
 #include "base/err.h"
 #include "base/list.h"
 #include "client/confab.h"
+#include "client/gateway/meter.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -78,6 +79,13 @@ int line_get(struct line **ret, struct backend *backend, const struct gateway_ow
 int line_submit(struct line *line, const struct confab_request *request, confab_event_fn fn,
         void *userdata, uint64_t *ret_id, struct confab_error *e);
 int line_cancel(struct line *line, uint64_t id);
+/* As confab_send_chunk(): bytes of the import that was submitted in_stream as @id. They wait in memory: send more when
+ * the line is drained. */
+int line_send_chunk(struct line *line, uint64_t id, const void *data, size_t size, bool last,
+        struct confab_error *e);
+/* @fn is called from the loop, perhaps several times, while nothing waits to be sent to a daemon that has greeted; it may put
+ * the line. NULL: not any more; so does line_put(). */
+void line_set_drained(struct line *line, void (*fn)(void *userdata), void *userdata);
 /* No callbacks until line_resume(), and nothing is read from the daemon: it holds back events, and generation, when its
  * queue is full. */
 void line_pause(struct line *line);
@@ -93,6 +101,9 @@ struct backends_guest {
 };
 void backends_add_guest(struct backends *backends, struct backends_guest *guest);
 void backends_remove_guest(struct backends_guest *guest);
+
+/* What the replies over its lines took. */
+const struct meter *backend_meter(const struct backend *backend);
 
 struct backend_figures {
         uint64_t n_lines, n_idle, n_connects, n_failed;

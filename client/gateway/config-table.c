@@ -16,7 +16,7 @@ static const struct setting table[] = {
                 .metavar = "PATH",
                 .help = "Socket of a confabd to answer with; several, each with another model, may "
                         "be "
-                        "given. The first is the one for models that none of them has."},
+                        "given. The first answers requests that name no model."},
         {"listen", SETTING_TEXT, AT(listen), .initial = "/run/confab/gateway.sock",
                 .metavar = "PATH",
                 .help = "Unix socket to listen on; its folder is made if missing. Not used when "
@@ -67,6 +67,11 @@ static const struct setting table[] = {
                         "used "
                         "for so long.",
                 .reloadable = true},
+        {"expire-once", SETTING_DURATION, AT(expire_once), 60 * USEC, 87600 * HOUR, "24h",
+                .zero = "expire", .metavar = "TIME",
+                .help = "The same for conversations that nobody went on with: requests for titles "
+                        "and the like come once. Never longer than expire.",
+                .reloadable = true},
         {"shift", SETTING_CHOICE, AT(shift), .initial = "no", .choices = yes_no,
                 .metavar = "YES|NO",
                 .help = "Let conversations go on when the context is full, without their oldest "
@@ -74,6 +79,11 @@ static const struct setting table[] = {
                 .reloadable = true},
         {"max-choices", SETTING_COUNT, AT(max_choices), 1, 128, "8", .metavar = "N",
                 .help = "Replies to one request (n).", .reloadable = true},
+        {"max-reply", SETTING_COUNT, AT(max_reply), 1, 1u << 24, "context", .zero = "context",
+                .metavar = "TOKENS",
+                .help = "Longest reply to a request that sets no limit. context: until the context "
+                        "is full. While it is written, memory for so many tokens is kept for it.",
+                .reloadable = true},
         {"keep-alive", SETTING_DURATION, AT(keep_alive), USEC / 1000, HOUR, "15s", .zero = "never",
                 .metavar = "TIME",
                 .help = "A stream of events says that it lives when it had nothing to say for so "
@@ -90,6 +100,10 @@ static const struct setting table[] = {
                 .help = "Bodies of all requests together, shared likewise. Who comes beyond it is "
                         "asked to "
                         "come again (503)."},
+        {"max-import", SETTING_SIZE, AT(max_import), 1024, 1ull << 50, "64G", .metavar = "BYTES",
+                .help = "Longest file that may be imported. Its bytes go on to the daemon as they "
+                        "come.",
+                .reloadable = true},
         {"output-high", SETTING_SIZE, AT(output_high), 4096, 1u << 30, "256K", .metavar = "BYTES",
                 .help = "Unread output of a client at which its reply is paused."},
         {"output-low", SETTING_SIZE, AT(output_low), 0, 1u << 30, "64K", .metavar = "BYTES",

@@ -11,9 +11,11 @@ struct gateway_config {
         uint64_t socket_mode;
         uint64_t allow_remote, shift; /* 0 or 1 */
         uint64_t expire, keep_alive;  /* usec; 0: never */
+        uint64_t expire_once;         /* usec; 0: as expire */
         uint64_t max_choices, max_connections;
-        uint64_t max_header, max_body, max_bodies; /* bytes */
-        uint64_t output_high, output_low;          /* bytes */
+        uint64_t max_reply;                                    /* tokens; 0: the context */
+        uint64_t max_header, max_body, max_bodies, max_import; /* bytes */
+        uint64_t output_high, output_low;                      /* bytes */
         uint64_t header_timeout, body_timeout, idle_timeout, write_timeout, stop_timeout; /* usec */
         uint64_t log_level; /* syslog priority */
 };

@@ -16,21 +16,21 @@ static void *watched_malloc(size_t size) {
         return memory;
 }
 
-static json_t *load(const char *text, size_t size, json_error_t *error) {
+static json_t *load(const char *text, size_t size, size_t flags, json_error_t *error) {
         json_free_t real_free;
         json_t *root;
 
         json_get_alloc_funcs(&real_malloc, &real_free);
         json_set_alloc_funcs(watched_malloc, real_free);
         lacked_memory = false;
-        root = json_loadb(text, size, JSON_ALLOW_NUL, error);
+        root = json_loadb(text, size, JSON_ALLOW_NUL | flags, error);
         json_set_alloc_funcs(real_malloc, real_free);
         return root;
 }
 
 int fields_parse(json_t **ret, const char *text, size_t size, struct err *e) {
         json_error_t error;
-        json_t *root = load(text, size, &error);
+        json_t *root = load(text, size, 0, &error);
 
         if (lacked_memory) {
                 json_decref(root);
@@ -44,6 +44,20 @@ int fields_parse(json_t **ret, const char *text, size_t size, struct err *e) {
                 return err_set(e, ERR_INVALID, "the body is not a JSON object");
         }
         *ret = root;
+        return 0;
+}
+
+int fields_parse_value(json_t **ret, const char *text) {
+        json_error_t error;
+        json_t *value = load(text, strlen(text), JSON_DECODE_ANY, &error);
+
+        if (lacked_memory) {
+                json_decref(value);
+                return -ERR_NOMEM;
+        }
+        if (!value)
+                return 1;
+        *ret = value;
         return 0;
 }
 

@@ -31,7 +31,8 @@ enum form_place {
 
 /* Fields are public; unset: 0, NULL, false. */
 struct form_fields {
-        const char *model; /* or NULL */
+        const char *model;  /* or NULL */
+        const char *daemon; /* the socket of the one that answers, whatever `model` says; or NULL */
         enum form_input input;
         struct confab_message *messages; /* [n_messages], see form_add_message() */
         size_t n_messages;
@@ -43,23 +44,26 @@ struct form_fields {
 
         struct confab_sampling sampling;
         bool has_max_tokens;
-        uint32_t max_tokens; /* a limit, not a demand */
+        uint32_t max_tokens; /* a limit, not a demand; without one see struct talk_settings */
         const char *const *stops;
         size_t n_stops;
         unsigned n; /* choices, at least 1 */
         bool want_logprobs;
         uint32_t n_logprobs;
         const char *json_schema, *gbnf; /* or NULL, at most one */
+        /* The reply is a call of this function, "": of any; or NULL. A format holds for other replies. */
+        const char *call_of;
         bool shift; /* drop old turns if the context is full, in place of an error */
 
         enum form_place place;
         const char *conversation; /* FORM_NAMED */
         uint64_t conversation_id; /* FORM_AT */
         uint32_t at_turn;         /* FORM_AT_END: all, and behind what is being written there */
-        const char *session;      /* what the client calls its chat, or NULL */
-        const char *title;        /* of a conversation that is made, or NULL */
-        const char *metadata;     /* likewise, a JSON object, or NULL */
-        const char *tag;          /* likewise, one tag that says which dialect made it; or NULL */
+        bool fork; /* FORM_AT: leave that conversation as it is, also where nothing follows */
+        const char *session;  /* what the client calls its chat, or NULL */
+        const char *title;    /* of a conversation that is made, or NULL */
+        const char *metadata; /* likewise, a JSON object, or NULL */
+        const char *tag;      /* likewise, one tag that says which dialect made it; or NULL */
         bool has_expires_after;
         uint32_t
                 expires_after; /* seconds, of a conversation that is made; else the gateway's setting */

@@ -2,6 +2,7 @@
 #pragma once
 /* The gateway as its main program and its own files see it. */
 #include "client/gateway/gateway.h"
+#include "client/gateway/metrics.h"
 #include "client/gateway/origin.h"
 #include "client/gateway/tokens.h"
 
@@ -14,10 +15,14 @@ struct gateway_options {
         struct backends *backends;   /* borrowed */
 };
 
+#define GATEWAY_MAX_DIALECTS 16
+
 struct gateway {
         struct gateway_options options;
         struct event_base *base;
         struct http_server *http;
+        struct metrics_answers answers[GATEWAY_MAX_DIALECTS]; /* of `dialects`, in their order */
+        size_t n_dialects;
 };
 
 /* What is borrowed must live until gateway_free(). */
@@ -29,6 +34,8 @@ void gateway_take_options(struct gateway *gateway, const struct gateway_options 
 struct gateway *gateway_free(struct gateway *gateway);
 DEFINE_CLEANUP(struct gateway *, gateway_free);
 
+/* Answers by dialect. */
+const struct metrics_answers *gateway_answers(const struct gateway *gateway, size_t *ret_n);
 /* For whom the request of @call acts: 0, -ERR_PERMISSION (no token, or an unknown one), -ERR_INVALID (the tenant). */
 int gateway_find_owner(struct gateway_call *call, struct err *e);
 /* A body for a status that is said before a route is known. */

@@ -18,8 +18,10 @@
 static const struct gateway_dialect *const dialects[] = {
         &gateway_basic,
         &gateway_openai,
+        &gateway_responses,
         &gateway_anthropic,
         &gateway_ollama,
+        &gateway_own,
         NULL,
 };
 
@@ -27,6 +29,7 @@ static const struct gateway_dialect *const dialects[] = {
 struct admitted {
         struct gateway_call call;
         const struct gateway_route *route;
+        const struct gateway_dialect *dialect; /* NULL: not known yet */
 };
 
 const struct gateway_settings *gateway_settings(const struct gateway *gateway) {
@@ -164,7 +167,11 @@ static int judge(struct admitted *admitted) {
                 return 1;
         }
         admitted->route = found.route;
-        return fill_args(call, &found);
+        admitted->dialect = found.dialect;
+        r = fill_args(call, &found);
+        if (r == 0 && found.dialect->admit)
+                found.dialect->admit(call, found.route);
+        return r;
 }
 
 static void admit(void *userdata, struct http_exchange *exchange) {
@@ -188,6 +195,26 @@ static void handle(void *userdata, struct http_exchange *exchange) {
         admitted->route->handle(&admitted->call);
 }
 
+/* ---- figures ---- */
+
+static void answered(void *userdata, const struct http_exchange *exchange, unsigned status) {
+        const struct admitted *admitted = exchange ? http_context(exchange) : NULL;
+        const char *path = exchange ? http_path(exchange) : NULL;
+        const struct gateway_dialect *dialect = admitted ? admitted->dialect : NULL;
+        struct gateway *gateway = userdata;
+
+        if (!dialect)
+                dialect = routes_dialect(dialects, path && *path ? path : "/");
+        for (size_t i = 0; i < gateway->n_dialects; i++)
+                if (dialects[i] == dialect && status < 600)
+                        gateway->answers[i].n[status / 100]++;
+}
+
+const struct metrics_answers *gateway_answers(const struct gateway *gateway, size_t *ret_n) {
+        *ret_n = gateway->n_dialects;
+        return gateway->answers;
+}
+
 /* ---- what HTTP refuses by itself ---- */
 
 static size_t refusal(void *userdata, const char *path, unsigned status, const char *message,
@@ -208,7 +235,7 @@ static size_t refusal(void *userdata, const char *path, unsigned status, const c
 int gateway_new(struct gateway **ret, struct event_base *base,
         const struct gateway_options *options, struct err *e) {
         static const struct http_handlers handlers = {
-                .admit = admit, .handle = handle, .refusal = refusal};
+                .admit = admit, .handle = handle, .refusal = refusal, .answered = answered};
         struct gateway *gateway = calloc(1, sizeof(*gateway));
         int r;
 
@@ -216,6 +243,9 @@ int gateway_new(struct gateway **ret, struct event_base *base,
                 return err_set(e, ERR_NOMEM, "no memory for the gateway");
         gateway->options = *options;
         gateway->base = base;
+        _Static_assert(ARRAY_SIZE(dialects) - 1 <= GATEWAY_MAX_DIALECTS, "room for all dialects");
+        for (; dialects[gateway->n_dialects]; gateway->n_dialects++)
+                gateway->answers[gateway->n_dialects].dialect = dialects[gateway->n_dialects]->name;
         r = http_server_new(&gateway->http, base, &options->limits, &handlers, gateway, e);
         if (r < 0)
                 return gateway_free(gateway), r;

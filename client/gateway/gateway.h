@@ -19,6 +19,7 @@ struct gateway_call {
         struct http_exchange *exchange;
         struct gateway_owner owner;
         const char *arg[2]; /* what stands in the path at "*", or NULL */
+        void *userdata;     /* what the dialect's admit() has for its handler */
 };
 
 struct gateway_route {
@@ -33,6 +34,11 @@ struct gateway_route {
  * "invalid", ...), @param the wrong field or NULL. -ERR_NOMEM. */
 typedef int (*gateway_error_body)(
         struct buf *out, unsigned status, const char *code, const char *message, const char *param);
+/* The text of an error, appended: @message, behind @too_long if @code says that the context is exceeded. Agents look for
+ * words of their dialect there, whatever the code, and make their history shorter when they read them. @message may be
+ * NULL. -ERR_NOMEM. */
+int gateway_error_text(
+        struct buf *out, const char *code, const char *too_long, const char *message);
 
 struct gateway_dialect {
         const char *name; /* "openai" */
@@ -40,11 +46,15 @@ struct gateway_dialect {
                 *prefix; /* paths whose refusals have its form: "/v1/" (the longest prefix wins) */
         const struct gateway_route *routes; /* the last has no pattern */
         gateway_error_body error;
+        /* A head was admitted, and a body may follow (http_handlers.admit); or NULL. */
+        void (*admit)(struct gateway_call *call, const struct gateway_route *route);
 };
-extern const struct gateway_dialect gateway_openai, gateway_anthropic, gateway_ollama;
+extern const struct gateway_dialect gateway_openai, gateway_responses, gateway_anthropic,
+        gateway_ollama, gateway_own;
 
 struct gateway_settings {
         struct talk_settings talk;
+        uint64_t max_import;     /* bytes, of a file that is imported */
         uint64_t keepalive_usec; /* between comments while nothing else is sent in a stream */
 };
 const struct gateway_settings *gateway_settings(const struct gateway *gateway);
@@ -56,7 +66,13 @@ struct http_server *gateway_http(struct gateway *gateway);
  * "x-should-retry: false". The exchange has ended. */
 void gateway_refuse(struct gateway_call *call, const struct gateway_dialect *dialect,
         const struct talk_error *error);
-/* The same from a struct err: -ERR_INVALID 400, -ERR_NOT_FOUND 404, -ERR_LIMIT 429, -ERR_UNAVAILABLE 503, ... */
+/* The same with a body of the caller's: @error has the status and when to come again. */
+void gateway_refuse_body(
+        struct gateway_call *call, const struct talk_error *error, const struct buf *body);
+/* What is said of a struct err: -ERR_INVALID 400, -ERR_NOT_FOUND 404, -ERR_LIMIT 429, -ERR_UNAVAILABLE 503, ...
+ * @ret's message is that of @e. */
+void gateway_error_from(struct talk_error *ret, const struct err *e);
+/* gateway_refuse() with that. */
 void gateway_refuse_err(
         struct gateway_call *call, const struct gateway_dialect *dialect, const struct err *e);
 /* Answer with JSON (200) and end the exchange. */
@@ -81,6 +97,9 @@ struct stream *stream_new_lines(struct gateway_call *call, const struct http_ans
         void *userdata); /* application/x-ndjson */
 /* One event; @name NULL: without "event:". @json has no line breaks. */
 void stream_event(struct stream *stream, const char *name, const struct buf *json);
+/* The same with "id:", by which a client goes on where its connection broke; NULL, or with a line break: without. */
+void stream_event_id(
+        struct stream *stream, const char *id, const char *name, const struct buf *json);
 void stream_line(struct stream *stream, const struct buf *json);
 bool stream_is_slow(const struct stream *stream);
 /* Ends the answer and frees the stream. */

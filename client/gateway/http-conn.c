@@ -141,6 +141,12 @@ static bool peer_is_gone(struct http_conn *conn) {
         return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+/* Nothing is read, which would tell that the peer has gone. */
+static bool waits_for_us(const struct http_conn *conn) {
+        return conn->state == CONN_ANSWER ||
+               (conn->state == CONN_BODY && conn->exchange->body_held);
+}
+
 /* The answer is written. */
 static void end_answer(struct http_conn *conn) {
         buf_deinit(&conn->out);
@@ -178,7 +184,7 @@ void conn_turn(struct http_conn *conn) {
         if (conn->state == CONN_FLUSH && conn->out_at == conn->out.size)
                 end_answer(conn);
         conn_read(conn);
-        if (conn->state == CONN_ANSWER && conn->looks && peer_is_gone(conn))
+        if (conn->looks && waits_for_us(conn) && peer_is_gone(conn))
                 conn->state = CONN_DEAD;
         if (conn->state == CONN_ANSWER)
                 tell_drained(conn);

@@ -53,7 +53,7 @@ static enum deadline deadline_of(const struct http_conn *conn) {
         case CONN_HEAD:
                 return DEADLINE_HEAD;
         case CONN_BODY:
-                return DEADLINE_BODY;
+                return conn->exchange->body_held ? DEADLINE_NONE : DEADLINE_BODY;
         case CONN_LINGER:
                 return DEADLINE_LINGER;
         case CONN_ANSWER:

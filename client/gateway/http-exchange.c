@@ -68,13 +68,32 @@ static int reserve(struct http_exchange *exchange, size_t size, struct err *e) {
         return 0;
 }
 
+uint64_t exchange_max_body(const struct http_exchange *exchange) {
+        return exchange->sink ? exchange->sink_max : exchange->conn->server->limits.body_size;
+}
+
+uint64_t exchange_body_size(const struct http_exchange *exchange) {
+        return exchange->sink ? exchange->sink_size : exchange->body_size;
+}
+
+static int sink(struct http_exchange *exchange, const char *data, size_t size) {
+        struct http_conn *conn = exchange->conn;
+
+        exchange->sink_size += size;
+        exchange->sink(exchange->sink_userdata, data, size);
+        return conn->exchange == exchange ? 0 : 1;
+}
+
 int exchange_add_body(
         struct http_exchange *exchange, const char *data, size_t size, struct err *e) {
-        size_t max = exchange->conn->server->limits.body_size;
+        uint64_t max = exchange_max_body(exchange);
         int r;
 
-        if (size > max - exchange->body_size)
-                return err_set(e, ERR_TOO_LARGE, "the body is longer than %zu bytes", max);
+        if (size > max - exchange_body_size(exchange))
+                return err_set(e, ERR_TOO_LARGE, "the body is longer than %llu bytes",
+                        (unsigned long long)max);
+        if (exchange->sink)
+                return sink(exchange, data, size);
         r = reserve(exchange, exchange->body_size + size, e);
         if (r < 0)
                 return r;
@@ -132,6 +151,25 @@ bool http_peer_uid(const struct http_exchange *exchange, uid_t *ret) {
                 return false;
         *ret = exchange->conn->uid;
         return true;
+}
+
+void http_set_sink(
+        struct http_exchange *exchange, uint64_t max, http_piece_fn piece, void *userdata) {
+        exchange->sink = piece;
+        exchange->sink_max = max;
+        exchange->sink_userdata = userdata;
+}
+
+void http_hold_body(struct http_exchange *exchange, bool held) {
+        if (exchange->body_held == held)
+                return;
+        exchange->body_held = held;
+        exchange->conn->progress = true; /* the time for the next piece begins anew */
+        conn_mark(exchange->conn);
+}
+
+void http_set_stop(struct http_exchange *exchange, void (*stop)(void *userdata)) {
+        exchange->stop = stop;
 }
 
 void http_set_ops(

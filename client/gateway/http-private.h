@@ -65,6 +65,11 @@ struct http_exchange {
         struct http_memory *memory; /* of http_alloc() */
         char *body;                 /* [body_capacity], charged to the server */
         size_t body_size, body_capacity;
+        http_piece_fn sink; /* NULL: the body is kept */
+        void *sink_userdata;
+        uint64_t sink_max, sink_size; /* what it may get, and has got */
+        bool body_begun, body_held;
+        void (*stop)(void *userdata);
         struct buf fields; /* of the answer */
         struct http_answer_ops ops;
         void *userdata, *context;
@@ -183,5 +188,9 @@ void user_leave(struct http_server *server, struct http_user *user);
 /* @head becomes the exchange's. NULL without memory. */
 struct http_exchange *exchange_new(struct http_conn *conn, struct http_head *head);
 struct http_exchange *exchange_free(struct http_exchange *exchange);
-/* 0, -ERR_NOMEM, -ERR_LIMIT (bodies_size), -ERR_TOO_LARGE (body_size). */
+/* The longest body that it takes. */
+uint64_t exchange_max_body(const struct http_exchange *exchange);
+/* What of the body has come. */
+uint64_t exchange_body_size(const struct http_exchange *exchange);
+/* 0, 1 (the sink has answered: the exchange has ended), -ERR_NOMEM, -ERR_LIMIT (bodies_size), -ERR_TOO_LARGE. */
 int exchange_add_body(struct http_exchange *exchange, const char *data, size_t size, struct err *e);

@@ -11,7 +11,9 @@
 #define READS_PER_TURN 4
 
 static bool reads(const struct http_conn *conn) {
-        return conn->state <= CONN_BODY || conn->state == CONN_LINGER;
+        if (conn->state == CONN_BODY)
+                return !conn->exchange->body_held;
+        return conn->state < CONN_BODY || conn->state == CONN_LINGER;
 }
 
 /* The request is complete. */
@@ -28,7 +30,7 @@ static void refuse_body(struct http_conn *conn, int r, const struct err *e) {
         conn_refuse(conn, r == -ERR_TOO_LARGE ? 413 : r == -ERR_LIMIT ? 503 : 500, e->msg);
 }
 
-/* 1: the body is complete; 0: more is needed; else it was refused. */
+/* 1: the body is complete; 0: more is needed; negative: the exchange has ended. */
 static int take_chunks(struct http_conn *conn, const char **data, size_t *size) {
         struct http_exchange *exchange = conn->exchange;
         unsigned status = 400;
@@ -40,10 +42,10 @@ static int take_chunks(struct http_conn *conn, const char **data, size_t *size) 
         while ((r = http_chunks_next(&exchange->chunks, data, size, &piece, &n, &status, &e)) ==
                 1) {
                 r = exchange_add_body(exchange, piece, n, &e);
-                if (r < 0) {
+                if (r < 0)
                         refuse_body(conn, r, &e);
-                        return r;
-                }
+                if (r != 0)
+                        return -ERR_CANCELLED;
         }
         if (r < 0)
                 conn_refuse(conn, status, e.msg);
@@ -52,18 +54,19 @@ static int take_chunks(struct http_conn *conn, const char **data, size_t *size) 
 
 static int take_bytes(struct http_conn *conn, const char **data, size_t *size) {
         struct http_exchange *exchange = conn->exchange;
-        size_t n = (size_t)MIN((uint64_t)*size, exchange->head.length - exchange->body_size);
+        size_t n =
+                (size_t)MIN((uint64_t)*size, exchange->head.length - exchange_body_size(exchange));
         struct err e;
         int r;
 
         r = exchange_add_body(exchange, *data, n, &e);
-        if (r < 0) {
+        if (r < 0)
                 refuse_body(conn, r, &e);
-                return r;
-        }
+        if (r != 0)
+                return -ERR_CANCELLED;
         *data += n;
         *size -= n;
-        return exchange->body_size == exchange->head.length;
+        return exchange_body_size(exchange) == exchange->head.length;
 }
 
 /* Take the bytes of the body off *data; what is behind it stays. */
@@ -81,7 +84,7 @@ static void begin_body(struct http_conn *conn) {
         const char *data = (const char *)conn->in.data;
         size_t size = conn->in.size;
 
-        conn->state = CONN_BODY;
+        conn->exchange->body_begun = true;
         if (conn->exchange->head.expects && size == 0) {
                 if (buf_append(&conn->out, go_on, sizeof(go_on) - 1) < 0)
                         conn_kill(conn);
@@ -96,6 +99,14 @@ static void begin_body(struct http_conn *conn) {
         buf_consume(&conn->in, conn->in.size - size);
 }
 
+static void refuse_length(struct http_conn *conn) {
+        struct err e;
+
+        err_set(&e, ERR_TOO_LARGE, "the body is longer than %llu bytes",
+                (unsigned long long)exchange_max_body(conn->exchange));
+        conn_refuse(conn, 413, e.msg);
+}
+
 static void begin_request(struct http_conn *conn, struct http_head *head) {
         struct http_server *server = conn->server;
         bool has_body = head->chunked || head->length > 0;
@@ -105,14 +116,6 @@ static void begin_request(struct http_conn *conn, struct http_head *head) {
                 conn_kill(conn);
                 return;
         }
-        if (conn->exchange->head.length > server->limits.body_size) {
-                struct err e;
-
-                err_set(&e, ERR_TOO_LARGE, "the body is longer than %zu bytes",
-                        server->limits.body_size);
-                conn_refuse(conn, 413, e.msg);
-                return;
-        }
         conn->state = CONN_BODY; /* the answer of admit() ends the connection if a body follows */
         if (server->handlers.admit)
                 server->handlers.admit(server->userdata, conn->exchange);
@@ -120,10 +123,12 @@ static void begin_request(struct http_conn *conn, struct http_head *head) {
                 conn->keep = conn->keep && !has_body;
                 return;
         }
-        if (has_body)
-                begin_body(conn);
-        else
+        if (conn->exchange->head.length > exchange_max_body(conn->exchange))
+                refuse_length(conn);
+        else if (!has_body)
                 hand_out(conn);
+        else if (!conn->exchange->body_held)
+                begin_body(conn);
 }
 
 static void parse_head(struct http_conn *conn, size_t size) {
@@ -184,13 +189,15 @@ static void take(struct http_conn *conn, const char *data, size_t size) {
 static size_t read_size(const struct http_conn *conn) {
         if (conn->state == CONN_BODY && !conn->exchange->head.chunked)
                 return (size_t)MIN((uint64_t)HTTP_SCRATCH,
-                        conn->exchange->head.length - conn->exchange->body_size);
+                        conn->exchange->head.length - exchange_body_size(conn->exchange));
         return conn->state <= CONN_HEAD ? HEAD_READ : HTTP_SCRATCH;
 }
 
 void conn_read(struct http_conn *conn) {
         char *scratch = conn->server->scratch;
 
+        if (conn->state == CONN_BODY && reads(conn) && !conn->exchange->body_begun)
+                begin_body(conn);
         for (unsigned i = 0; reads(conn); i++) {
                 ssize_t n;
 

@@ -188,8 +188,14 @@ void http_server_stop(struct http_server *server, void (*done)(void *userdata), 
         server->stopped = done;
         server->stopped_userdata = userdata;
         /* In its turn a connection is closed if it is idle even after it was read. */
-        list_for_each (it, &server->conns)
-                conn_mark(list_entry(it, struct http_conn, link));
+        list_for_each (it, &server->conns) {
+                struct http_conn *conn = list_entry(it, struct http_conn, link);
+                struct http_exchange *exchange = conn->exchange;
+
+                if (exchange && exchange->stop)
+                        exchange->stop(exchange->userdata);
+                conn_mark(conn);
+        }
 }
 
 void http_server_figures(const struct http_server *server, struct http_figures *ret) {

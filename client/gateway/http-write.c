@@ -50,8 +50,11 @@ static const char *date(struct http_server *server) {
 }
 
 static int put_status(struct http_conn *conn, unsigned status, const char *type) {
+        struct http_server *server = conn->server;
         int r;
 
+        if (server->handlers.answered)
+                server->handlers.answered(server->userdata, conn->exchange, status);
         r = buf_printf(&conn->out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, reason(status),
                 date(conn->server));
         if (r == 0 && type)
@@ -69,6 +72,9 @@ void conn_refuse(struct http_conn *conn, unsigned status, const char *message) {
         int r;
 
         server->figures.n_refused++;
+        /* A sink's owner was told of the exchange before its request is complete. */
+        if (conn->exchange && conn->exchange->ops.closed)
+                conn->exchange->ops.closed(conn->exchange->userdata);
         if (server->handlers.refusal)
                 size = server->handlers.refusal(server->userdata, path ? path : "", status, message,
                         body, sizeof(body), &type);

@@ -68,6 +68,8 @@ struct http_handlers {
          * returns their number; *ret_type is the media type. */
         size_t (*refusal)(void *userdata, const char *path, unsigned status, const char *message,
                 char *ret, size_t max, const char **ret_type);
+        /* An answer has begun; or NULL. @exchange NULL: to what is no request. */
+        void (*answered)(void *userdata, const struct http_exchange *exchange, unsigned status);
 };
 
 /* @base must know edges and closed peers (EV_FEATURE_ET, EV_FEATURE_EARLY_CLOSE: epoll does). @limits and @handlers
@@ -101,7 +103,8 @@ enum http_method {
         HTTP_OTHER
 };
 enum http_method http_method(const struct http_exchange *exchange);
-/* The path, percent-decoded, begins with '/'; without query; UTF-8 without NUL, and "." and ".." are refused. */
+/* The path, percent-decoded, begins with '/'; without query; UTF-8 without NUL, and "." and ".." are refused. NULL in
+ * answered(), if the request was refused before its path was read. */
 const char *http_path(const struct http_exchange *exchange);
 /* The decoded value of a query parameter (the first of that name), or NULL. */
 const char *http_query(const struct http_exchange *exchange, const char *name);
@@ -111,6 +114,15 @@ const char *http_header(const struct http_exchange *exchange, const char *name);
 const char *http_body(const struct http_exchange *exchange, size_t *ret_size);
 /* Gives the body's memory back before the exchange ends (after it was parsed). */
 void http_drop_body(struct http_exchange *exchange);
+/* In admit(): the pieces of the body go to @piece as they come, and are not kept; `handle` is called behind the last one, with
+ * an empty body. At most @max bytes, in place of body_size. @piece may answer: then no more of them come. After that
+ * http_set_ops() may be called in admit(), and `closed` tells of every end of the exchange but an answer. */
+typedef void (*http_piece_fn)(void *userdata, const void *data, size_t size);
+void http_set_sink(
+        struct http_exchange *exchange, uint64_t max, http_piece_fn piece, void *userdata);
+/* Of a body with a sink: read no more of it until this is called with false. body_usec does not run meanwhile. Pieces of
+ * what was read already may still come. */
+void http_hold_body(struct http_exchange *exchange, bool held);
 /* The peer's uid by SO_PEERCRED, taken when the connection was accepted: true; false: TCP. */
 bool http_peer_uid(const struct http_exchange *exchange, uid_t *ret);
 
@@ -129,6 +141,9 @@ struct http_answer_ops {
 /* Before the handler returns, if the answer comes later. */
 void http_set_ops(
         struct http_exchange *exchange, const struct http_answer_ops *ops, void *userdata);
+/* An answer that would go on for ever: @stop is called by http_server_stop(), and ends it. After http_set_ops(), whose
+ * userdata it gets. */
+void http_set_stop(struct http_exchange *exchange, void (*stop)(void *userdata));
 /* A field of the answer, before http_reply() or http_begin(). -ERR_NOMEM, -ERR_INVALID (line break). */
 int http_add_header(struct http_exchange *exchange, const char *name, const char *value);
 /* The whole answer; the exchange has ended. @type NULL: no content type. Without memory the connection ends

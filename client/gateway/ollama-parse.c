@@ -6,16 +6,14 @@
  *    num_thread, ...) or that Ollama itself has given up (mirostat, tfs_z, typical_p). keep_alive is taken and
  *    changes nothing: the daemon decides what stays in RAM.
  * 2. A field that confab knows and can't honour is refused: images, suffix, a template of the client's.
- * 3. Ollama's replies have no limit unless num_predict is one, so without it the limit is the context; and old messages
- *    make room when that is full, unless `truncate` or `shift` says no. Sampling that is left out is the daemon's default.
+ * 3. Replies have no limit unless num_predict is one: -1 (endless) and -2 (until the context is full) are none. Old messages
+ *    make room when the context is full, unless `truncate` or `shift` says no. Sampling that is left out is the daemon's default.
  * 4. think: false does not keep a model from reasoning; what it reasons is not told then.
  */
 #include "base/util.h"
 #include "client/gateway/form-json.h"
 #include "client/gateway/ollama.h"
 #include <string.h>
-
-#define NO_LIMIT (UINT32_MAX - 1)
 
 static int no_memory(struct err *e) {
         return err_set(e, ERR_NOMEM, "out of memory");
@@ -92,9 +90,9 @@ static int parse_integers(
                 sampling->has |= CONFAB_HAS_SEED;
                 sampling->seed = (uint64_t)seed;
         }
-        form->has_max_tokens = true; /* 0 and less: no limit */
-        form->max_tokens =
-                has_predict && predict > 0 && predict < NO_LIMIT ? (uint32_t)predict : NO_LIMIT;
+        form->has_max_tokens = has_predict && predict > 0;
+        if (form->has_max_tokens)
+                form->max_tokens = (uint32_t)MIN(predict, (int64_t)UINT32_MAX);
         return 0;
 }
 

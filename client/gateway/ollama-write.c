@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/util.h"
+#include "client/gateway/gateway.h"
 #include "client/gateway/ollama.h"
 #include <stdio.h>
 #include <time.h>
@@ -26,6 +27,8 @@ struct ollama_writer {
         struct buf json; /* what is put */
         /* what no line has told yet; calls and logprobs are items of arrays */
         struct buf text, reasoning, calls, logprobs;
+        /* logprobs of tokens that have told nothing yet: parts of characters, and the one that ends the reply */
+        struct buf held;
         /* the call that is being written */
         struct buf arguments;
         char *call_id, *call_name;
@@ -262,10 +265,10 @@ static int take_token(struct ollama_writer *writer, const struct confab_token *t
 
         if (!token->has_logprob)
                 return 0;
-        r = next_item(&writer->logprobs);
+        r = next_item(&writer->held);
         if (r < 0)
                 return r;
-        json_init(&j, &writer->logprobs);
+        json_init(&j, &writer->held);
         json_object_begin(&j);
         put_logprob(&j, &token->text, token->logprob);
         if (token->n_top > 0) {
@@ -280,6 +283,26 @@ static int take_token(struct ollama_writer *writer, const struct confab_token *t
         }
         json_object_end(&j);
         return json_finish(&j);
+}
+
+static bool tells_anything(const struct confab_delta *delta) {
+        bool tells = delta->text_size > 0;
+
+        for (size_t i = 0; i < delta->n_parts; i++)
+                tells |= delta->parts[i].text_size > 0;
+        return tells;
+}
+
+static int list_held(struct ollama_writer *writer) {
+        int r;
+
+        if (writer->held.size == 0)
+                return 0;
+        r = next_item(&writer->logprobs);
+        if (r == 0)
+                r = buf_append(&writer->logprobs, writer->held.data, writer->held.size);
+        writer->held.size = 0;
+        return r;
 }
 
 /* --- the operations --- */
@@ -302,6 +325,8 @@ static int delta(struct writer *base, const struct confab_delta *delta) {
                 r = take_part(writer, &delta->parts[i]);
         for (size_t i = 0; r == 0 && writer->wants_logprobs && i < delta->n_tokens; i++)
                 r = take_token(writer, &delta->tokens[i]);
+        if (r == 0 && tells_anything(delta))
+                r = list_held(writer);
         if (r < 0 || !writer->stream)
                 return r;
         return writer->text.size + writer->reasoning.size + writer->calls.size +
@@ -343,7 +368,7 @@ static int failed(struct writer *base, const struct talk_error *error) {
 static struct writer *writer_end(struct writer *base) {
         struct ollama_writer *writer = of(base);
         struct buf *bufs[] = {&writer->json, &writer->text, &writer->reasoning, &writer->calls,
-                &writer->logprobs, &writer->arguments};
+                &writer->logprobs, &writer->held, &writer->arguments};
 
         for (size_t i = 0; i < ARRAY_SIZE(bufs); i++)
                 buf_deinit(bufs[i]);
@@ -367,7 +392,8 @@ struct writer *ollama_writer_new(
         writer->gives_context = wish->gives_context;
         writer->wants_logprobs = logprobs;
         writer->json.max = writer->text.max = writer->reasoning.max = REPLY_MAX;
-        writer->calls.max = writer->logprobs.max = writer->arguments.max = REPLY_MAX;
+        writer->calls.max = writer->logprobs.max = REPLY_MAX;
+        writer->held.max = writer->arguments.max = REPLY_MAX;
         return &writer->writer;
 }
 
@@ -391,15 +417,19 @@ int ollama_write_loaded(
 
 int ollama_error(struct buf *out, unsigned status, const char *code, const char *message,
         const char *param) {
+        _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        int r = gateway_error_text(
+                &text, code, "prompt too long; exceeded max context length: ", message);
         struct json j;
 
         (void)status;
-        (void)code;
         (void)param;
+        if (r < 0)
+                return r;
         json_init(&j, out);
         json_object_begin(&j);
         json_put_key(&j, "error");
-        json_put_string(&j, message);
+        json_put_string_n(&j, text.data, text.size);
         json_object_end(&j);
         return json_finish(&j);
 }

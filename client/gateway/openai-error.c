@@ -2,6 +2,7 @@
 /* Errors and models in OpenAI's form. */
 #include "base/json.h"
 #include "base/util.h"
+#include "client/gateway/gateway.h"
 #include "client/gateway/openai-reply.h"
 
 /* The type says who is at fault. */
@@ -36,6 +37,7 @@ const char *openai_error_param(const struct talk_error *error) {
                 const char *words, *param;
         } rows[] = {
                 {"schema", "response_format"},
+                {"tool_choice", "tool_choice"},
                 {"grammar", "grammar"},
                 {"tools ", "tools"},
                 {"the tools ", "tools"},
@@ -57,14 +59,18 @@ const char *openai_error_param(const struct talk_error *error) {
 
 int openai_error_body(struct buf *out, unsigned status, const char *code, const char *message,
         const char *param) {
+        _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        int r = gateway_error_text(&text, code, "the input exceeds the context window: ", message);
         struct json j;
 
+        if (r < 0)
+                return r;
         json_init(&j, out);
         json_object_begin(&j);
         json_put_key(&j, "error");
         json_object_begin(&j);
         json_put_key(&j, "message");
-        json_put_string(&j, message);
+        json_put_string_n(&j, text.data, text.size);
         json_put_key(&j, "type");
         json_put_string(&j, type_of(status));
         json_put_key(&j, "param");
@@ -100,6 +106,8 @@ static void put_model(struct json *j, const struct backend_model *model) {
         put_figure(j, "size", model->weights_size);
         json_put_key(j, "fingerprint");
         json_put_string(j, model->fingerprint);
+        json_put_key(j, "takes_tools");
+        json_put_bool(j, model->takes_tools);
         json_object_end(j);
         json_object_end(j);
 }

@@ -120,10 +120,7 @@ static void put_token(struct json *j, const struct openai_tokens *tokens,
         json_array_end(j);
 }
 
-void openai_tokens_write_chat(const struct openai_tokens *tokens, struct json *j) {
-        json_object_begin(j);
-        json_put_key(j, "content");
-        json_array_begin(j);
+void openai_tokens_write_items(const struct openai_tokens *tokens, struct json *j) {
         for (size_t i = 0; i < tokens->n_listed; i++) {
                 const struct openai_token *token = token_at(tokens, i);
 
@@ -141,6 +138,13 @@ void openai_tokens_write_chat(const struct openai_tokens *tokens, struct json *j
                 json_array_end(j);
                 json_object_end(j);
         }
+}
+
+void openai_tokens_write_chat(const struct openai_tokens *tokens, struct json *j) {
+        json_object_begin(j);
+        json_put_key(j, "content");
+        json_array_begin(j);
+        openai_tokens_write_items(tokens, j);
         json_array_end(j);
         json_put_key(j, "refusal");
         json_put_null(j);

@@ -27,6 +27,8 @@ void openai_tokens_drop(struct openai_tokens *tokens);
 /* The listed ones are told: forget them. None may wait. */
 void openai_tokens_clear(struct openai_tokens *tokens);
 
+/* The listed tokens as items of an array. */
+void openai_tokens_write_items(const struct openai_tokens *tokens, struct json *j);
 /* {"content": [...], "refusal": null} of the listed tokens. */
 void openai_tokens_write_chat(const struct openai_tokens *tokens, struct json *j);
 /* {"tokens", "token_logprobs", "top_logprobs", "text_offset"} of completions; offsets are in characters. */

@@ -4,8 +4,8 @@
  *
  * Definitions of functions are handed on as the client gives them; tools of other types ("custom",
  * "web_search", ...) are left out, as nobody could run them. With tool_choice "none" the model is told of no
- * tools. "required" and a named function would need a constraint in the words in which this model
- * writes calls, so they are refused.
+ * tools. With "required" or a named function the daemon makes the reply a call, and response_format does not hold, as it
+ * is for text.
  */
 #include "client/gateway/openai.h"
 #include "client/gateway/form-json.h"
@@ -75,23 +75,52 @@ static int read_tools(struct form *form, struct fields *fields, const json_t *ro
         return r;
 }
 
-static int read_choice(
-        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
-        static const char why[] = "a call can't be forced: only auto and none are supported";
-        json_t *value = json_object_get(root, "tool_choice");
-        const char *choice;
-        int r;
+/* {"type": "function", "function": {"name"}}, or as Responses has it, {"type": "function", "name"}. */
+static int read_named(
+        struct form *form, struct fields *fields, const json_t *choice, struct err *e) {
+        size_t length = fields_enter_name(fields, "tool_choice"), inner = 0;
+        const char *type, *name;
+        json_t *function;
+        int r = fields_string(fields, choice, "type", &type, e);
 
-        if (json_is_object(value))
-                return openai_unsupported(fields, "tool_choice", why, e);
-        r = fields_string(fields, root, "tool_choice", &choice, e);
-        if (r < 0 || !choice || strcmp(choice, "auto") == 0)
+        if (r < 0)
                 return r;
-        if (strcmp(choice, "required") == 0)
-                return openai_unsupported(fields, "tool_choice", why, e);
-        if (strcmp(choice, "none") != 0)
+        if (type && strcmp(type, "function") != 0)
+                return openai_unsupported(fields, "type", "only functions can be called", e);
+        r = fields_object(fields, choice, "function", &function, e);
+        if (r == 0 && function)
+                inner = fields_enter_name(fields, "function");
+        if (r == 0)
+                r = fields_string(fields, function ? function : choice, "name", &name, e);
+        if (r < 0)
+                return r;
+        if (!name || !name[0])
+                return fields_wrong(fields, "name", "a name", e);
+        if (function)
+                fields_leave(fields, inner);
+        fields_leave(fields, length);
+        form_fields(form)->call_of = form_strdup(form, name);
+        return form_fields(form)->call_of ? 0 : no_memory(e);
+}
+
+int openai_read_tool_choice(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+        json_t *value = json_object_get(root, "tool_choice");
+        struct form_fields *to = form_fields(form);
+        const char *choice = NULL;
+        int r = json_is_object(value) ? read_named(form, fields, value, e)
+                                      : fields_string(fields, root, "tool_choice", &choice, e);
+
+        if (r < 0)
+                return r;
+        if (choice && strcmp(choice, "required") == 0)
+                to->call_of = "";
+        else if (choice && strcmp(choice, "none") == 0)
+                to->tools = NULL;
+        else if (choice && strcmp(choice, "auto") != 0)
                 return fields_wrong(fields, "tool_choice", "one of none, auto, required", e);
-        form_fields(form)->tools = NULL;
+        if (to->call_of && !to->tools)
+                return openai_unsupported(fields, "tool_choice", "no tools are given", e);
         return 0;
 }
 
@@ -102,7 +131,7 @@ int openai_read_tools(struct form *form, struct openai_options *options, struct 
         int r = read_tools(form, fields, root, e);
 
         if (r == 0)
-                r = read_choice(form, fields, root, e);
+                r = openai_read_tool_choice(form, fields, root, e);
         if (r == 0)
                 r = fields_bool(fields, root, "parallel_tool_calls", &parallel, e);
         if (r == 0)
@@ -138,7 +167,7 @@ static int read_schema(
 }
 
 /* A GBNF text; with a format it would be a second constraint. */
-static int read_grammar(
+int openai_read_grammar(
         struct form *form, struct fields *fields, const json_t *root, struct err *e) {
         struct form_fields *to = form_fields(form);
         const char *grammar;
@@ -146,28 +175,28 @@ static int read_grammar(
 
         if (r < 0 || !grammar || !grammar[0])
                 return r;
-        if (to->json_schema)
+        if (to->json_schema || to->call_of)
                 return openai_unsupported(
-                        fields, "grammar", "it can't be given beside response_format", e);
+                        fields, "grammar", "it can't be given beside a format or a forced call", e);
         to->gbnf = form_strdup(form, grammar);
         return to->gbnf ? 0 : no_memory(e);
 }
 
-static int read_format(
-        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+int openai_read_format(struct form *form, struct fields *fields, const json_t *root,
+        const char *name, openai_read_schema read, struct err *e) {
         json_t *format;
         const char *type = NULL;
         size_t length;
-        int r = fields_object(fields, root, "response_format", &format, e);
+        int r = fields_object(fields, root, name, &format, e);
 
         if (r < 0 || !format)
                 return r;
-        length = fields_enter_name(fields, "response_format");
+        length = fields_enter_name(fields, name);
         r = fields_string(fields, format, "type", &type, e);
         if (r < 0)
                 return r;
         if (type && strcmp(type, "json_schema") == 0)
-                r = read_schema(form, fields, format, e);
+                r = read(form, fields, format, e);
         else if (type && strcmp(type, "json_object") == 0)
                 form_fields(form)->json_schema = "{\"type\":\"object\"}";
         else if (!type || strcmp(type, "text") != 0)
@@ -180,7 +209,7 @@ static int read_format(
 
 int openai_read_response_format(
         struct form *form, struct fields *fields, const json_t *root, struct err *e) {
-        int r = read_format(form, fields, root, e);
+        int r = openai_read_format(form, fields, root, "response_format", read_schema, e);
 
-        return r < 0 ? r : read_grammar(form, fields, root, e);
+        return r < 0 ? r : openai_read_grammar(form, fields, root, e);
 }

@@ -65,6 +65,18 @@ int openai_read_messages(
 /* tools, tool_choice, parallel_tool_calls. */
 int openai_read_tools(struct form *form, struct openai_options *options, struct fields *fields,
         const json_t *root, struct err *e);
+/* tool_choice alone; with "none" the form loses its tools. */
+int openai_read_tool_choice(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e);
+/* The schema of a format, into the form; "json_schema" is its type. */
+typedef int (*openai_read_schema)(
+        struct form *form, struct fields *fields, const json_t *format, struct err *e);
+/* The field @name: an object that says what the reply is: text, json_object, or json_schema. */
+int openai_read_format(struct form *form, struct fields *fields, const json_t *root,
+        const char *name, openai_read_schema read, struct err *e);
+/* grammar, behind another format. */
+int openai_read_grammar(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e);
 /* response_format, grammar. */
 int openai_read_response_format(
         struct form *form, struct fields *fields, const json_t *root, struct err *e);

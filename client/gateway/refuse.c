@@ -77,20 +77,33 @@ static int add_fields(struct gateway_call *call, const struct talk_error *error)
         return r;
 }
 
+int gateway_error_text(
+        struct buf *out, const char *code, const char *too_long, const char *message) {
+        bool is_too_long = code && strcmp(code, CONFAB_CONTEXT) == 0;
+        int r = is_too_long ? buf_append_str(out, too_long) : 0;
+
+        return r < 0 ? r : buf_append_str(out, message ? message : "");
+}
+
+void gateway_refuse_body(
+        struct gateway_call *call, const struct talk_error *error, const struct buf *body) {
+        if (add_fields(call, error) < 0)
+                http_reply(call->exchange, 503, NULL, NULL, 0);
+        else
+                http_reply(
+                        call->exchange, error->status, "application/json", body->data, body->size);
+}
+
 void gateway_refuse(struct gateway_call *call, const struct gateway_dialect *dialect,
         const struct talk_error *error) {
         struct buf body = BUF_NULL;
-        int r;
 
-        r = add_fields(call, error);
-        if (r == 0)
-                r = dialect->error(&body, error->status,
-                        error->code ? error->code : gateway_code(error->status),
-                        error->message ? error->message : "", error->param);
-        if (r < 0)
+        if (dialect->error(&body, error->status,
+                    error->code ? error->code : gateway_code(error->status),
+                    error->message ? error->message : "", error->param) < 0)
                 http_reply(call->exchange, 503, NULL, NULL, 0);
         else
-                http_reply(call->exchange, error->status, "application/json", body.data, body.size);
+                gateway_refuse_body(call, error, &body);
         buf_deinit(&body);
 }
 
@@ -123,12 +136,17 @@ static unsigned status_of(const struct err *e) {
         }
 }
 
+void gateway_error_from(struct talk_error *ret, const struct err *e) {
+        *ret = (struct talk_error){.status = status_of(e), .message = e->msg};
+        ret->code = e->code == ERR_CONTEXT ? CONFAB_CONTEXT : gateway_code(ret->status);
+        ret->retry_after = ret->status == 429 || ret->status == 503;
+}
+
 void gateway_refuse_err(
         struct gateway_call *call, const struct gateway_dialect *dialect, const struct err *e) {
-        struct talk_error error = {.status = status_of(e), .message = e->msg};
+        struct talk_error error;
 
-        error.code = e->code == ERR_CONTEXT ? CONFAB_CONTEXT : gateway_code(error.status);
-        error.retry_after = error.status == 429 || error.status == 503;
+        gateway_error_from(&error, e);
         gateway_refuse(call, dialect, &error);
 }
 

@@ -17,13 +17,25 @@ static struct timeval timeval_of(uint64_t usec) {
 
 /* ---- what the settings say ---- */
 
+/* Seconds; 0: as expire. */
+static uint32_t expires_once(const struct gateway_config *config) {
+        uint64_t usec = config->expire_once;
+
+        if (config->expire > 0 && usec >= config->expire)
+                usec = 0;
+        return (uint32_t)(usec / 1000000);
+}
+
 static struct gateway_options options_of(struct serve *serve) {
         const struct gateway_config *config = serve->config;
 
         return (struct gateway_options){
                 .settings = {.talk = {.expires_after = (uint32_t)(config->expire / 1000000),
+                                     .expires_once = expires_once(config),
                                      .n_choices = (uint32_t)config->max_choices,
+                                     .max_reply = (uint32_t)config->max_reply,
                                      .shift = config->shift},
+                        .max_import = config->max_import,
                         .keepalive_usec = config->keep_alive},
                 .limits = {.header_size = config->max_header,
                         .body_size = config->max_body,
@@ -122,6 +134,13 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- setting up ---- */
 
+static bool listens_on(const struct listeners *listeners, const char *address) {
+        for (unsigned i = 0; i < listeners->n; i++)
+                if (listeners->is_tcp[i] && strcmp(listeners_text(listeners, i).s, address) == 0)
+                        return true;
+        return false;
+}
+
 static int add_all_tcp(struct serve *serve, struct err *e) {
         const char *list = serve->config->tcp, *word;
         char address[80];
@@ -134,6 +153,8 @@ static int add_all_tcp(struct serve *serve, struct err *e) {
                         return err_set(e, ERR_INVALID, "tcp: '%.60s...' is no address", word);
                 memcpy(address, word, n);
                 address[n] = '\0';
+                if (listens_on(&serve->listeners, address)) /* it was passed */
+                        continue;
                 r = listeners_add_tcp(&serve->listeners, address, e);
                 if (r < 0)
                         return err_wrap(e, r, "tcp");
@@ -141,7 +162,7 @@ static int add_all_tcp(struct serve *serve, struct err *e) {
         return 0;
 }
 
-/* Sockets that were passed take the place of those of the settings. */
+/* Sockets that were passed take the place of `listen`; those of `tcp` are there in any case. */
 static int open_listeners(struct serve *serve, struct err *e) {
         const struct gateway_config *config = serve->config;
         struct listeners *listeners = &serve->listeners;
@@ -150,7 +171,7 @@ static int open_listeners(struct serve *serve, struct err *e) {
         if (r == 0)
                 r = listeners_add_path(listeners, config->listen, (mode_t)config->socket_mode,
                         config->socket_group, e);
-        if (r == 0)
+        if (r >= 0)
                 r = add_all_tcp(serve, e);
         if (r < 0)
                 return r;

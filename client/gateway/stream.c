@@ -83,9 +83,19 @@ static void write_pieces(struct stream *stream, const struct iovec *pieces, size
 }
 
 void stream_event(struct stream *stream, const char *name, const struct buf *json) {
-        struct iovec pieces[6];
+        stream_event_id(stream, NULL, name, json);
+}
+
+void stream_event_id(
+        struct stream *stream, const char *id, const char *name, const struct buf *json) {
+        struct iovec pieces[9];
         size_t n = 0;
 
+        if (id && !id[strcspn(id, "\r\n")]) {
+                pieces[n++] = piece("id: ", 4);
+                pieces[n++] = piece(id, strlen(id));
+                pieces[n++] = piece("\n", 1);
+        }
         if (name) {
                 pieces[n++] = piece("event: ", 7);
                 pieces[n++] = piece(name, strlen(name));

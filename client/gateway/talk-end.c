@@ -9,8 +9,9 @@
  * 1. `ended` is called once, and never after talk_free().
  * 2. A conversation that the talk made is closed again if nothing was said in it (talk_clean()): not a trace of a
  *    talk that failed is left. A talk that was freed meanwhile lives on as a guest of the backends until that
- *    is done. If the connection or the gateway ends first, the empty conversation stays, and expires if it is a
- *    throw-away.
+ *    is done. If the connection or the gateway ends between Open and its answer, nobody knows what to close: the empty
+ *    conversation goes after `expires_once`, and is closed earlier if a user has more throw-aways than the daemon
+ *    allows. A named one stays, and the next request of that name goes on with it.
  * 3. Whatever fails before the input was accepted has changed nothing, so the talk may begin anew: when the
  *    conversation changed between finding and continuing it, and when the connection broke or its daemon stops, since an
  *    idle one may be of a daemon that has been restarted. If the input was accepted and the answer was lost, the

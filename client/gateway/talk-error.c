@@ -22,6 +22,7 @@ static const struct row {
         {CONFAB_CONTEXT, 400, 0, 0},
         {CONFAB_INVALID, 400, 0, 0},
         {CONFAB_STATE, 400, 0, 0},
+        {"format", 400, 0, 0}, /* a file that is imported */
         {CONFAB_UNSUPPORTED, 400, 0, 0},
         {CONFAB_PERMISSION, 403, 0, 0},
         {CONFAB_CANCELLED, 499, 0, 0},

@@ -6,9 +6,13 @@
  *      talk_find()                                   talk_look()
  *        │ nothing agrees, or the system only: open    │ another vocabulary: carry, look again
  *        │ it ends there: continue it                  │ it ends there: continue it
- *        │ it goes on, is generating, or is another    │ else: fork
- *        │ session's: fork
+ *        │ it goes on, is generating, is another       │ else: fork
+ *        │ session's, or somebody named it: fork
  *        │ named, and it goes on: keep a fork of the whole, cut, and continue it
+ *
+ * A conversation that somebody gave a name ("letters", by `confab open letters` or X-Conversation-Id) is a thing that
+ * he finds as he left it. The same words elsewhere do not make it another's, so it is gone on with by its name, or in the
+ * session that it belongs to; a request that only says the same gets a fork, which computes nothing anew.
  *
  * What was found is of one moment. A Continue or a fork says which revision it expects.
  */
@@ -45,6 +49,25 @@ static void set_spot(struct talk *talk, const struct confab_conversation *c, uin
                              settings->expires_after != settings->expires_once;
 }
 
+/* Whether somebody chose its name: the daemon's own are chat-ID, or chat-ID-N if that is taken. */
+static bool is_named(const struct confab_conversation *c) {
+        char own[32];
+        size_t n = (size_t)snprintf(own, sizeof(own), "chat-%llu", (unsigned long long)c->id);
+        const char *name = c->name ? c->name : own;
+
+        return strncmp(name, own, n) != 0 || (name[n] && name[n] != '-');
+}
+
+/* Whether what was found is not to be changed by this talk. */
+static bool is_foreign(const struct talk *talk, const struct confab_found *found) {
+        const struct confab_conversation *c = found->conversation;
+
+        if (talk->session && !found->other_session)
+                return false;
+        return is_named(c) ||
+               (found->other_session && c->about && c->about->session && *c->about->session);
+}
+
 /* FORM_FIND. */
 static void decide(struct talk *talk, const struct confab_found *found) {
         const struct confab_conversation *c = found->conversation;
@@ -55,8 +78,8 @@ static void decide(struct talk *talk, const struct confab_found *found) {
                 talk_open(talk, NULL);
                 return;
         }
-        foreign = found->other_session && c->about && c->about->session && *c->about->session;
         set_spot(talk, c, found->at_turn, found->n_messages);
+        foreign = is_foreign(talk, found);
         if (found->at_turn < c->n_turns || c->generating || foreign || talk->counted)
                 talk_fork(talk);
         else
@@ -88,6 +111,8 @@ static void on_found(
         bool named = talk->fields->place == FORM_NAMED;
 
         (void)choice;
+        if (talk_was_mistaken(talk, event))
+                return;
         if (event->kind == CONFAB_EVENT_FOUND && named)
                 decide_named(talk, event->found);
         else if (event->kind == CONFAB_EVENT_FOUND)
@@ -104,7 +129,7 @@ void talk_find(struct talk *talk) {
         request.verb = CONFAB_FIND;
         request.messages = talk->messages;
         request.n_messages = talk->n_messages;
-        request.tools = talk->fields->tools;
+        request.tools = talk_tools(talk);
         request.session = talk->session;
         if (talk->fields->place == FORM_NAMED)
                 request.conversation = talk->fields->conversation;
@@ -131,7 +156,8 @@ static void decide_at(struct talk *talk, const struct confab_conversation *c) {
                 return;
         }
         talk->spot.wait = at_end || talk->spot.wait;
-        if (at_turn == c->n_turns && (!c->generating || at_end) && !talk->counted)
+        if (at_turn == c->n_turns && (!c->generating || at_end) && !talk->counted &&
+                !talk->fields->fork)
                 talk_run(talk);
         else if (at_turn == 0)
                 talk_open(talk, NULL);
@@ -142,6 +168,8 @@ static void decide_at(struct talk *talk, const struct confab_conversation *c) {
 static void on_looked(
         struct talk *talk, struct talk_choice *choice, const struct confab_event *event) {
         (void)choice;
+        if (talk_was_mistaken(talk, event))
+                return;
         if (event->kind == CONFAB_EVENT_CONVERSATION)
                 decide_at(talk, event->conversation);
         else if (confab_error_is(event->error, CONFAB_NOT_FOUND))

@@ -209,7 +209,7 @@ int talk_tell_messages(struct talk *talk, struct err *e) {
                 return r;
         talk->messages = t.out;
         talk->n_messages = t.n;
-        return 0;
+        return talk->plain ? talk_tell_plainly(talk, e) : 0;
 }
 
 bool talk_can_join_system(const struct talk *talk) {

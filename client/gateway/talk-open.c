@@ -2,19 +2,22 @@
 /*
  * Conversations that a talk makes: opened, or forked from what was found.
  *
- * 1. The daemon chooses names, but for the name of a form (FORM_NAMED).
+ * 1. The daemon chooses names, but for the name of a form (FORM_NAMED), and for what only serves to count.
  * 2. All messages come with the first Continue, those of the system too: either the whole history is taken in, or
  *    nothing, and then the empty conversation is closed again. Definitions of tools are told at Open,
  *    because Find compares those that hold from the beginning.
  * 3. A conversation is a throw-away of `expires_once` seconds if the talk was to find its place: it may be a request
  *    for a title, or one that is never gone on with. The first talk that has gone on with it sets `expires_after`
- *    (talk_prolong()). All others are made with `expires_after`.
+ *    (talk_prolong()). A conversation that the client named stays until somebody closes it. All others are made with
+ *    `expires_after`.
  * 4. What is cut off a named conversation lives on in a fork of the whole (the keeper). It is made before the cut, and
  *    goes again if the cut does not happen.
  */
 #include "base/utf8.h"
 #include "client/gateway/talk-private.h"
+#include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define COUNT_SECONDS 60 /* a conversation that only serves to count */
 
@@ -69,6 +72,18 @@ static const struct confab_message *first_words(const struct talk *talk) {
         return first;
 }
 
+/* A conversation that only serves to count is nobody's to go on with: a request that says the same finds it while it is
+ * there, and as it has a name of its own and no session, forks it. */
+static void fill_count(struct talk_about *ret) {
+        uint64_t number;
+
+        ret->about.session = NULL;
+        ret->about.expires_after = COUNT_SECONDS;
+        if (getrandom(&number, sizeof(number), 0) == sizeof(number))
+                (void)snprintf(
+                        ret->name, sizeof(ret->name), "count-%016llx", (unsigned long long)number);
+}
+
 void talk_fill_about(const struct talk *talk, struct talk_about *ret, bool is_new) {
         const struct form_fields *fields = talk->fields;
         const struct talk_settings *settings = &talk->settings;
@@ -90,9 +105,11 @@ void talk_fill_about(const struct talk *talk, struct talk_about *ret, bool is_ne
                 ret->about.has_tags = true;
         }
         if (talk->counted)
-                ret->about.expires_after = COUNT_SECONDS;
+                fill_count(ret);
         else if (fields->has_expires_after)
                 ret->about.expires_after = fields->expires_after;
+        else if (is_new && fields->place == FORM_NAMED)
+                ret->about.expires_after = 0;
         else if (is_sought && settings->expires_once > 0)
                 ret->about.expires_after = settings->expires_once;
         else
@@ -104,12 +121,16 @@ void talk_fill_about(const struct talk *talk, struct talk_about *ret, bool is_ne
 
 static void on_opened(
         struct talk *talk, struct talk_choice *choice, const struct confab_event *event) {
+        if (event->kind == CONFAB_EVENT_CONVERSATION) {
+                choice->conversation = event->conversation->id;
+                choice->made = true;
+        }
+        if (talk_was_mistaken(talk, event))
+                return;
         if (event->kind != CONFAB_EVENT_CONVERSATION) {
                 talk_trouble(talk, event->error);
                 return;
         }
-        choice->conversation = event->conversation->id;
-        choice->made = true;
         talk->spot = (struct talk_spot){.conversation = event->conversation->id,
                 .revision = event->conversation->revision,
                 .empty = true};
@@ -122,12 +143,12 @@ void talk_open(struct talk *talk, const char *name) {
 
         talk_fill_about(talk, &about, true);
         request.verb = CONFAB_OPEN;
-        request.name = name;
+        request.name = about.name[0] ? about.name : name;
         request.about = &about.about;
         if (talk->fields->shift || talk->settings.shift)
                 request.overflow = CONFAB_OVERFLOW_SHIFT;
         if (talk->fields->input == FORM_MESSAGES)
-                request.tools = talk->fields->tools;
+                request.tools = talk_tools(talk);
         talk_submit(talk, &talk->choices[0], &request, on_opened);
 }
 
@@ -173,6 +194,7 @@ void talk_fork(struct talk *talk) {
         struct talk_about about;
 
         fill_fork(talk, &request, &about);
+        request.name = about.name[0] ? about.name : NULL;
         request.has_at_turn = true;
         request.at_turn = talk->spot.at_turn;
         talk_submit(talk, &talk->choices[0], &request, on_forked);

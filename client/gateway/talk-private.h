@@ -12,7 +12,8 @@
 #define TALK_TRIES 4      /* searches, before a conversation is made anew or the talk fails */
 #define TALK_RECONNECTS 2 /* before anything is accepted */
 #define TALK_TITLE_SIZE 120
-#define TALK_NO_CALL "call00000" /* the id of results that answer nothing that is known */
+#define TALK_NO_LIMIT (UINT32_MAX - 1) /* the longest reply that a Continue can ask for */
+#define TALK_NO_CALL "call00000"       /* the id of results that answer nothing that is known */
 
 struct talk;
 
@@ -60,6 +61,7 @@ struct talk {
         size_t n_messages;
         bool one_system;   /* messages of the system are joined, likewise */
         bool no_reasoning; /* given reasoning is left out */
+        bool plain;        /* the model takes no tools: talk-plain.c */
         bool mapped;       /* ids of results are those of the conversation */
 
         struct talk_spot spot;
@@ -128,6 +130,7 @@ struct talk_about {
         struct confab_about about;
         const char *tags[1];
         char title[TALK_TITLE_SIZE];
+        char name[24]; /* empty: it is not about the name */
 };
 void talk_fill_about(const struct talk *talk, struct talk_about *ret, bool is_new);
 
@@ -168,6 +171,16 @@ bool talk_can_join_system(const struct talk *talk);
 bool talk_drop_reasoning(struct talk *talk);
 /* The turns that messages [from, n_messages) become. */
 uint32_t talk_count_turns(const struct talk *talk, size_t from);
+
+/* ---- talk-plain.c ---- */
+
+/* The definitions that the model is told, or NULL. */
+const char *talk_tools(const struct talk *talk);
+/* Calls and results in `messages` become text. -ERR_NOMEM. */
+int talk_tell_plainly(struct talk *talk, struct err *e);
+/* Whether the model was not the one that was thought: then the talk has begun again, or failed. @event is the answer to
+ * a talk's first request. */
+bool talk_was_mistaken(struct talk *talk, const struct confab_event *event);
 
 /* ---- talk-end.c ---- */
 

@@ -9,7 +9,12 @@
  * A Continue that was refused before anything was accepted is told otherwise, where that may be the reason: results by the
  * ids that the conversation has, messages of the system as one, given messages without their
  * reasoning (talk-messages.c).
+ *
+ * A reply without a limit goes on until it ends or the context is full. Frontends and agents mostly give none, or one that is
+ * over the context, and take a reply that ends with "length" for a cut one; the daemon's default is made for people
+ * at a terminal. The daemon takes any limit, and ends the reply where the context does.
  */
+#include "base/util.h"
 #include "client/gateway/talk-private.h"
 #include <string.h>
 
@@ -50,8 +55,16 @@ static const char *tools_to_tell(const struct talk *talk) {
                 talk->messages[spot->n_covered].role == CONFAB_ROLE_ASSISTANT)
                 return NULL;
         if (fields->place == FORM_AT || (spot->empty && !talk->choices[0].made))
-                return fields->tools;
+                return talk_tools(talk);
         return NULL;
+}
+
+/* The longest reply. */
+static uint32_t limit_of(const struct talk *talk) {
+        const struct form_fields *fields = talk->fields;
+        uint32_t limit = talk->settings.max_reply > 0 ? talk->settings.max_reply : TALK_NO_LIMIT;
+
+        return fields->has_max_tokens ? MIN(fields->max_tokens, TALK_NO_LIMIT) : limit;
 }
 
 void talk_fill_continue(const struct talk *talk, const struct talk_choice *choice,
@@ -65,14 +78,15 @@ void talk_fill_continue(const struct talk *talk, const struct talk_choice *choic
         request->has_expect_revision = true;
         request->expect_revision = choice->revision;
         request->sampling = sampling;
-        request->has_max_tokens = fields->has_max_tokens;
-        request->max_tokens = fields->max_tokens;
+        request->has_max_tokens = true;
+        request->max_tokens = limit_of(talk);
         request->stops = fields->stops;
         request->n_stops = fields->n_stops;
         request->want_logprobs = fields->want_logprobs;
         request->n_logprobs = fields->n_logprobs;
-        request->json_schema = fields->json_schema;
+        request->json_schema = fields->call_of ? NULL : fields->json_schema;
         request->gbnf = fields->gbnf;
+        request->call_of = fields->call_of;
         request->detach = fields->detach;
         request->want_parts = fields->input == FORM_MESSAGES;
 }
@@ -130,7 +144,6 @@ void talk_run(struct talk *talk) {
         if (talk->counted) {
                 const struct confab_message *last = &talk->messages[talk->n_messages - 1];
 
-                request.has_max_tokens = true;
                 request.max_tokens = last->role != CONFAB_ROLE_ASSISTANT;
         }
         talk_submit(talk, choice, &request, talk_on_reply);
@@ -138,7 +151,7 @@ void talk_run(struct talk *talk) {
 
 /* ---- what comes ---- */
 
-static void fill_usage(struct talk_usage *usage, uint32_t n_prompt, uint32_t n_computed) {
+void talk_usage_prompt(struct talk_usage *usage, uint32_t n_prompt, uint32_t n_computed) {
         usage->n_prompt = n_prompt;
         usage->n_cached = n_prompt > n_computed ? n_prompt - n_computed : 0;
 }
@@ -150,7 +163,7 @@ static void on_accepted(
                 .revision = accepted->revision,
                 .input_turn = talk->spot.at_turn};
 
-        fill_usage(&choice->usage, accepted->n_prompt, accepted->n_computed);
+        talk_usage_prompt(&choice->usage, accepted->n_prompt, accepted->n_computed);
         if (talk->counted) {
                 talk_count_end(talk, choice->usage.n_prompt, NULL);
                 return;
@@ -165,19 +178,19 @@ static void on_accepted(
                 talk->ops.accepted(talk->userdata, choice->number, &place, &choice->usage);
 }
 
-/* Tokens of marks come without a part; they belong to what was said last. */
-static void count_reasoning(struct talk_choice *choice, const struct confab_delta *delta) {
+void talk_usage_delta(
+        struct talk_usage *usage, bool *in_reasoning, const struct confab_delta *delta) {
         for (size_t i = 0; i < delta->n_parts; i++)
-                choice->in_reasoning = delta->parts[i].kind == CONFAB_PART_REASONING &&
-                                       (i == 0 || choice->in_reasoning);
-        choice->usage.n_generated += (uint32_t)delta->n_tokens;
-        if (choice->in_reasoning)
-                choice->usage.n_reasoning += (uint32_t)delta->n_tokens;
+                *in_reasoning =
+                        delta->parts[i].kind == CONFAB_PART_REASONING && (i == 0 || *in_reasoning);
+        usage->n_generated += (uint32_t)delta->n_tokens;
+        if (*in_reasoning)
+                usage->n_reasoning += (uint32_t)delta->n_tokens;
 }
 
 static void on_delta(
         struct talk *talk, struct talk_choice *choice, const struct confab_delta *delta) {
-        count_reasoning(choice, delta);
+        talk_usage_delta(&choice->usage, &choice->in_reasoning, delta);
         if (choice->number == 0)
                 talk_choices_begin(talk);
         if (!talk->ended && talk->ops.delta)
@@ -185,7 +198,7 @@ static void on_delta(
 }
 
 static void on_done(struct talk *talk, struct talk_choice *choice, const struct confab_done *done) {
-        fill_usage(&choice->usage, done->n_prompt, done->n_computed);
+        talk_usage_prompt(&choice->usage, done->n_prompt, done->n_computed);
         choice->usage.n_generated = done->n_generated;
         if (choice->usage.n_reasoning > done->n_generated)
                 choice->usage.n_reasoning = done->n_generated;

@@ -19,6 +19,7 @@
  *    for, since there is one of that name.
  * 4. A conversation of one session is forked for another session, even where it ends as the messages do: two windows
  *    that began alike do not take turns in one conversation.
+ *    Nor is a conversation changed that somebody has named, unless the request names it, too.
  * 5. The reply must be one to the last message. A message of the assistant at the end would have to be gone on with,
  *    which a template cannot do for a text that was given: it is refused, unless no reply is wanted.
  */
@@ -114,11 +115,13 @@ void talk_begin(struct talk *talk) {
 
 /* A line to the model's daemon, and the first request. */
 static int start(struct talk *talk, struct err *e) {
+        const struct backend_model *model = backend_model(talk->backend);
         int r = line_get(&talk->line, talk->backend, &talk->owner, e);
 
         if (r < 0)
                 return r;
         talk->one_system = backend_one_system(talk->backend);
+        talk->plain = model->known && !model->takes_tools;
         r = talk_tell_messages(talk, e);
         if (r < 0)
                 return r;
@@ -140,8 +143,18 @@ static void fail_err(struct talk *talk, const struct err *e) {
         talk_fail_with(talk, &error);
 }
 
+static struct backend *backend_at(struct backends *backends, const char *socket) {
+        for (size_t i = 0; i < backends_count(backends); i++)
+                if (strcmp(backend_model(backends_at(backends, i))->socket, socket) == 0)
+                        return backends_at(backends, i);
+        return NULL;
+}
+
 static int find_backend(struct talk *talk, struct err *e) {
-        talk->backend = backends_find(talk->backends, talk->fields->model);
+        const char *daemon = talk->fields->daemon;
+
+        talk->backend = daemon ? backend_at(talk->backends, daemon)
+                               : backends_find(talk->backends, talk->fields->model);
         if (talk->backend)
                 return 0;
         return err_set(e, ERR_NOT_FOUND, "there is no model %s", talk->fields->model);

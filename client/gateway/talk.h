@@ -48,6 +48,12 @@ struct talk_usage {
         uint32_t n_reasoning; /* of these, in reasoning */
 };
 
+/* How figures of the daemon become usage. Tokens of marks come without a part; they belong to what was said last,
+ * @in_reasoning (false in the beginning). */
+void talk_usage_prompt(struct talk_usage *usage, uint32_t n_prompt, uint32_t n_computed);
+void talk_usage_delta(
+        struct talk_usage *usage, bool *in_reasoning, const struct confab_delta *delta);
+
 /* Where the reply of a choice is: the places that ids of the dialects name. */
 struct talk_place {
         uint64_t conversation;
@@ -72,12 +78,14 @@ struct talk_ops {
 };
 
 struct talk_settings {
-        uint32_t expires_after; /* seconds, of conversations that a talk makes; 0: never */
+        uint32_t expires_after; /* seconds, of conversations that get no name; 0: never */
         /* Seconds, of conversations that a talk opens because it found none, until another talk goes on with them:
          * requests for titles and the like come once and never again. 0: as expires_after. */
         uint32_t expires_once;
         uint32_t n_choices; /* form.n is at most that */
-        bool shift;         /* overflow "shift" for conversations that a talk makes */
+        uint32_t
+                max_reply; /* tokens, if the form has no limit; 0: as many as the context has room for */
+        bool shift;        /* overflow "shift" for conversations that a talk makes */
 };
 
 /* Begin. @form belongs to the talk from now on (also on failure). @ops are called from the loop, never before this

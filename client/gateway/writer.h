@@ -8,7 +8,10 @@
  *    come alone.
  * 2. A reply that is streamed is put piece by piece. One that is not is put whole, by done(); its begin(), delta() and
  *    idle() put nothing, and failed() is not called.
- * 3. After a failure (-ERR_NOMEM, or what put() returned) the writer is of no use but for writer_free().
+ * 3. begin() and delta() may return 1, if the writer asked for that in what it was made of: of begin() it means that what was put
+ *    is the whole answer, and the reply goes on without a reader (it is detached); of delta() that the reply has said
+ *    enough: it is cancelled, done() follows, and that is no failure.
+ * 4. After a failure (-ERR_NOMEM, or what put() returned) the writer is of no use but for writer_free().
  */
 #include "base/buf.h"
 #include "client/gateway/talk.h"

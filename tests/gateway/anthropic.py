@@ -15,16 +15,6 @@ import model_file
 MARK = {'type': 'ephemeral'}
 WEATHER = {'name': 'weather', 'description': 'The weather now.',
            'input_schema': {'type': 'object', 'properties': {'city': {'type': 'string'}}}}
-# A model whose replies are calls if they are an object with name and parameters.
-TEMPLATE = (
-    b"{%- if tools %}<|im_start|>system\n{% for t in tools %}{{ t | tojson }}{% endfor %}<|im_end|>\n{% endif -%}"
-    b"{%- for m in messages -%}"
-    b"{%- if m.role == 'tool' -%}<|im_start|>user\n<tool_response>{{ m.content }}</tool_response><|im_end|>\n"
-    b"{%- elif m.tool_calls -%}<|im_start|>assistant\n{% for c in m.tool_calls %}"
-    b'{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}{% endfor %}<|im_end|>\n'
-    b"{%- else -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endif -%}{%- endfor -%}"
-    b"{%- if false %}<|python_tag|>{% endif %}"
-    b"{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}")
 
 
 def user(text):
@@ -178,13 +168,27 @@ def test_refused(r):
     refused(r, {'messages': [user('Hi')]}, 400, 'invalid_request_error', 'max_tokens is not given')
     refused(r, body([{'role': 'user', 'content': [{'type': 'image', 'source': {}}]}]), 400, 'invalid_request_error',
             'messages[0].content[0].type')
-    refused(r, body([user('Hi')], tool_choice={'type': 'any'}), 400, 'invalid_request_error', 'tool_choice.type')
+    refused(r, body([user('Hi')], tool_choice={'type': 'any'}), 400, 'invalid_request_error', 'no tools are given')
     refused(r, body([user('word ' * 4000)]), 400, 'invalid_request_error', 'prompt is too long: ')
     refused(r, body([user('word ' * 4000)], stream=True), 400, 'invalid_request_error', 'prompt is too long: ')
     status, fields, answer = r.get('/v1/messages')
     rig.need(status == 405 and answer['error']['type'] == 'invalid_request_error', (status, fields, answer))
     status, _, answer = r.post('/v1/messages/batches', {})
     rig.need(status == 404 and answer['error']['type'] == 'not_found_error', (status, answer))
+
+
+def test_threads(r):
+    """A history that the server would hold: the SDK has to be told in this word that it is not there, to send all of it."""
+    reply = ask(r, [user('I begin a thread.')], thread={'type': 'create'})
+    ask(r, [user('I begin a thread.')], thread=None)
+    for path in '/v1/messages?beta=true', '/v1/messages/count_tokens':
+        for previous in reply['id'], 'msg_1':
+            thread = {'type': 'continue', 'previous_message_id': previous}
+            status, _, answer = r.post(path, body([user('Hi')], thread=thread))
+            error = answer['error']
+            rig.need(status == 404 and error['type'] == 'not_found_error' and 'thread' in error['message'], answer)
+            rig.need(error['details'] == {'error_code': 'thread_not_found'}, answer)
+    refused(r, body([user('Hi')], thread={'type': 'other'}), 400, 'invalid_request_error', 'thread.type is not')
 
 
 def test_cancelled(r):
@@ -207,9 +211,10 @@ def test_cancelled(r):
 def test_no_daemon(r):
     r.stop_daemon()
     try:
-        got, fields, answer = r.post('/v1/messages', body([user('Hi')]))
-        rig.need(got == 503 and answer['error']['type'] == 'overloaded_error', (got, answer))
-        rig.need(int(fields['Retry-After']) >= 1, fields)
+        for path in '/v1/messages', '/v1/messages/count_tokens':
+            got, fields, answer = r.post(path, body([user('Hi')]))
+            rig.need(got == 529 and answer['error']['type'] == 'overloaded_error', (got, answer))
+            rig.need(int(fields['Retry-After']) >= 1, fields)
     finally:
         r.start_daemon()
 
@@ -218,7 +223,7 @@ def test_tools(r):
     """A call in a reply, its result, and the answer: the conversation goes on with the ids of the model. Last, since the
     model is another one from here on."""
     with open(rig.MODEL, 'rb') as f:
-        data = model_file.with_template(f.read(), TEMPLATE)
+        data = model_file.with_template(f.read(), model_file.CALLS_TEMPLATE)
     path = f'{r.folder}/tools.gguf'
     with open(path, 'wb') as f:
         f.write(data)
@@ -243,6 +248,10 @@ def test_tools(r):
         history[2]['content'][0].update(tool_use_id='toolu_own', content='warm', cache_control=MARK)
         usage = fn(r, history, tools=[WEATHER])['usage']
         rig.need(usage['cache_read_input_tokens'] >= known - 1, (known, usage))
+    for choice in {'type': 'any'}, {'type': 'tool', 'name': 'weather'}:
+        reply = ask(r, [user('Go.')], tools=[dict(WEATHER, input_schema={'const': {'city': 'Rome'}})], tool_choice=choice, max_tokens=400)
+        block, = reply['content']
+        rig.need(reply['stop_reason'] == 'tool_use' and (block['name'], block['input']) == ('weather', {'city': 'Rome'}), reply)
 
 
 rig.run(globals())

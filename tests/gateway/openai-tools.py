@@ -7,7 +7,7 @@ import os
 import tempfile
 
 import rig
-from openai_client import CHAT, ask, check_chunks, computed, native, place, user, write_model
+from openai_client import CHAT, ask, check_chunks, computed, native, no_thought, place, user, write_model
 
 TOOLS = [{'type': 'function', 'function': {'name': 'weather', 'description': 'The weather now.', 'parameters': {
     'type': 'object', 'properties': {'city': {'type': 'string'}}}}}, {'type': 'web_search'}]
@@ -119,6 +119,25 @@ def test_no_tools(r):
     plain = ask(r, messages, max_tokens=1)['usage']['prompt_tokens']
     rig.need(ask(r, messages, tools=TOOLS, tool_choice='none', max_tokens=1)['usage']['prompt_tokens'] == plain, 'none')
     rig.need(ask(r, messages, tools=TOOLS, tool_choice='auto', max_tokens=1)['usage']['prompt_tokens'] > plain, 'auto')
+
+
+def test_forced(r):
+    """A call that the request forces is one, of the function and with arguments by its schema, also in a stream."""
+    city = {'type': 'object', 'properties': {'city': {'enum': ['Oslo', 'Rome']}}, 'required': ['city']}
+    tools = [{'type': 'function', 'function': {'name': name, 'parameters': city}} for name in ('weather', 'time')]
+    biases = no_thought(r)
+    for choice, names in (('required', {'weather', 'time'}), ({'type': 'function', 'function': {'name': 'time'}}, {'time'})):
+        for seed in range(4):
+            answer = ask(r, [user('Where is it warm?')], tools=tools, tool_choice=choice, seed=seed, **biases)
+            choice_0 = answer['choices'][0]
+            call_0, = choice_0['message']['tool_calls']
+            rig.need(choice_0['finish_reason'] == 'tool_calls' and call_0['function']['name'] in names, answer)
+            rig.need(json.loads(call_0['function']['arguments'])['city'] in ('Oslo', 'Rome'), answer)
+    for choice, words in (({'type': 'function', 'function': {'name': 'nosuch'}}, "no tool is named 'nosuch'"),
+                          ({'type': 'function', 'name': 'odd'}, 'not')):
+        odd = {'type': 'function', 'function': {'name': 'odd', 'parameters': {'type': 'object', 'not': {}}}}
+        status, _, answer = r.post(CHAT, {'messages': [user('Hi')], 'tools': [*tools, odd], 'tool_choice': choice})
+        rig.need(status == 400 and answer['error']['param'] == 'tool_choice' and words in answer['error']['message'], answer)
 
 
 # A reply that cannot come to its end: it has to wait for a reader long before.

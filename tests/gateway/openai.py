@@ -181,10 +181,9 @@ WRONG = [
     ({'messages': [user([{'type': 'image_url', 'image_url': {'url': 'x'}}])]}, 'messages[0].content[0]', 'unsupported_parameter'),
     ({'messages': []}, 'messages', None),
     ({'messages': [user('a'), {'role': 'assistant', 'content': 'b'}]}, 'messages', None),
-    ({'messages': [user('a'), {'role': 'tool', 'tool_call_id': 'x', 'content': 'b'}]}, 'messages', None),
     ({'messages': [user('word ' * 5000)]}, 'messages', 'context_length_exceeded'),
-    ({'tool_choice': 'required'}, 'tool_choice', 'unsupported_parameter'),
-    ({'tools': [{'type': 'function', 'function': {'name': 'f'}}]}, 'tools', 'unsupported_parameter'),
+    ({'tool_choice': 'required'}, 'tool_choice', 'unsupported_parameter'),  # without tools
+    ({'tools': [{'type': 'function', 'function': {'name': ''}}]}, 'tools[0].function.name', None),
     ({'response_format': {'type': 'json_schema', 'json_schema': {'schema': {'type': 'odd'}}}}, 'response_format', None),
     ({'response_format': {'type': 'json_schema', 'json_schema': {'schema': {'if': {}}}}}, 'response_format',
      'unsupported_parameter'),

@@ -22,6 +22,13 @@ def native(r, *args):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def no_thought(r):
+    """Biases without which no reasoning is opened: a small model may not come to its end."""
+    texts = ['<think>'[i:k] for i in range(4) for k in range(i + 1, 8) if 'h' in '<think>'[i:k]]
+    tokens = [native(r, 'tokenize', '--no-stdin', text) for text in texts]
+    return {'logit_bias': {str(line['tokens'][0]): -100 for line, *_ in tokens if len(line['tokens']) == 1}}
+
+
 def user(text):
     return {'role': 'user', 'content': text}
 

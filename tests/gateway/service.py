@@ -3,6 +3,7 @@
 """service.py: starting and stopping: daemons that come and go, a stop that lets answers end, sockets that are passed, and
 other users' sockets that are left alone."""
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -103,6 +104,17 @@ def test_passed_sockets(r):
             s.sendall(b'GET /nothing HTTP/1.1\r\n' + H + b'\r\n')
             rig.need(b' 401 ' in s.recv(4096), 'TCP')
         r.socket = own
+        r.stop_gateway()
+        # The addresses of the settings are listened on beside what was passed, once each.
+        port = b.getsockname()[1]
+        r.gateway = rig.Program(r.folder, 'gateway', start(2, '--token-file', tokens, '--tcp', f'127.0.0.1:{port},127.0.0.1:0'),
+                                **how)
+        ports = [int(p) for p in re.findall(r'listening on 127\.0\.0\.1:(\d+)', r.gateway.said())]
+        rig.need(len(ports) == 2 and ports[0] == port, r.gateway.said())
+        for port in ports:
+            with socket.create_connection(('127.0.0.1', port)) as s:
+                s.sendall(b'GET /nothing HTTP/1.1\r\n' + H + b'\r\n')
+                rig.need(b' 401 ' in s.recv(4096), 'TCP')
         r.stop_gateway()
 
 

@@ -106,11 +106,40 @@ static void test_choices(void **state) {
         run(*state, 2, true);
 }
 
+/* Calls and results for a model without tools, which the gateway does not know yet. */
+static void test_plain(void **state) {
+        struct harness *h = *state;
+        struct history history = {0};
+        unsigned n_failed = 0;
+        bool hit = true;
+
+        harness_start(h, FLAGS("--max-conversations=100000"));
+        history_say(&history, 'u', "Do I need a coat?");
+        history_say(&history, 'c', "1 weather {\"city\":\"Oslo\"}");
+        history_say(&history, 't', "1 It rains.");
+        for (long n = 0; hit; n++) {
+                struct talk_rig rig;
+                bool unused;
+
+                assert_true(n < MOST);
+                rig_init(&rig, h->socket);
+                rig.wants.max_tokens = 2;
+                rig.wants.tools = "[{\"type\":\"function\",\"function\":{\"name\":\"weather\"}}]";
+                if (talk_once(&rig, &history, n, &hit) < 0)
+                        n_failed++;
+                assert_int_equal(talk_once(&rig, &history, -1, &unused), 1);
+                rig_deinit(&rig);
+        }
+        assert_true(n_failed > 10);
+        history_deinit(&history);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_new),
                 daemon_test(test_found),
                 daemon_test(test_choices),
+                daemon_test(test_plain),
         };
 
         return DAEMON_TESTS_MAIN(tests);

@@ -182,6 +182,100 @@ static void test_sessions_are_apart(void **state) {
         rig_deinit(&rig);
 }
 
+/* By the daemon's own protocol; @name NULL: the daemon chooses one. The reply is put to @history. */
+static uint64_t say_natively(struct harness *h, const char *name, struct history *history) {
+        const char *text = history->text[history->n - 1];
+        struct client *c = harness_client(h);
+        struct reply reply;
+        uint64_t id;
+
+        assert_int_equal(client_open(c, name, NULL, &id), 0);
+        assert_int_equal(
+                client_say(c,
+                        &(struct say){
+                                .conv = id, .message = text, .max_tokens = 12, .keep_eos = true},
+                        &reply),
+                0);
+        history_say(history, 'a', (char *)reply.text.data);
+        reply_deinit(&reply);
+        client_free(c);
+        return id;
+}
+
+static void check_letters(struct harness *h, uint64_t id, uint32_t n_turns, const char *last) {
+        struct conv conv;
+
+        look(h, id, &conv);
+        assert_string_equal(conv.name, "letters");
+        assert_int_equal(conv.n_turns, n_turns);
+        assert_string_equal(conv.texts[n_turns - 1], last);
+        conv_deinit(&conv);
+}
+
+/* A conversation that its user has named is gone on with by its name, or in its session; who only says the same gets a
+ * fork, for an edit as well. One that the daemon named is gone on with. */
+static void test_named_by_its_user(void **state) {
+        struct harness *h = *state;
+        struct history history = {0}, other = {0};
+        struct talk_rig rig;
+        struct said said;
+        uint64_t letters, chat;
+
+        harness_start(h, NULL);
+        rig_init(&rig, h->socket);
+        history_say(&history, 'u', "My name is Bela.");
+        letters = say_natively(h, "letters", &history);
+        history_say(&history, 'u', "What is my name?");
+        rig_talk(&rig, rig_form(&rig, &history), &said);
+        assert_false(said.failed);
+        assert_int_not_equal(said.place[0].conversation, letters);
+        assert_int_equal(said.place[0].input_turn, 2);
+        assert_true(said.n_computed[0] < said.usage[0].n_prompt - 10);
+        check_letters(h, letters, 2, history.text[1]);
+        /* An edit. */
+        history_cut(&history, 0);
+        history_say(&history, 'u', "My name is Tom.");
+        rig_talk(&rig, rig_form(&rig, &history), &said);
+        assert_int_not_equal(said.place[0].conversation, letters);
+        /* By its name. */
+        history_cut(&history, 0);
+        history_say(&history, 'u', "My name is Bela.");
+        {
+                struct conv conv;
+
+                look(h, letters, &conv);
+                history_say(&history, 'a', conv.texts[1]);
+                conv_deinit(&conv);
+        }
+        check_letters(h, letters, 2, history.text[1]);
+        history_say(&history, 'u', "And my cat is Rex.");
+        rig.wants.place = FORM_NAMED;
+        rig.wants.conversation = "letters";
+        rig_chat(&rig, &history, &said);
+        assert_int_equal(said.place[0].conversation, letters);
+        check_letters(h, letters, 4, history.text[3]);
+        /* In its session. */
+        rig.wants.session = "a";
+        rig.wants.conversation = "window";
+        history_cut(&history, 1);
+        rig_chat(&rig, &history, &said);
+        chat = said.place[0].conversation;
+        rig.wants.place = FORM_FIND;
+        history_say(&history, 'u', "Thank you.");
+        rig_chat(&rig, &history, &said);
+        assert_int_equal(said.place[0].conversation, chat);
+        /* Without a name. */
+        rig.wants.session = NULL;
+        history_say(&other, 'u', "Where is the sea?");
+        chat = say_natively(h, NULL, &other);
+        history_say(&other, 'u', "Thank you.");
+        rig_chat(&rig, &other, &said);
+        assert_int_equal(said.place[0].conversation, chat);
+        history_deinit(&history);
+        history_deinit(&other);
+        rig_deinit(&rig);
+}
+
 /* Histories from elsewhere are taken in whole; empty messages of cut streams are nothing. */
 static void test_given(void **state) {
         struct harness *h = *state;
@@ -274,6 +368,7 @@ int main(void) {
                 daemon_test(test_edit_and_regenerate),
                 daemon_test(test_side_request),
                 daemon_test(test_sessions_are_apart),
+                daemon_test(test_named_by_its_user),
                 daemon_test(test_given),
                 daemon_test(test_context),
                 daemon_test(test_refused),

@@ -89,8 +89,84 @@ static void test_expiry(void **state) {
         assert_int_equal(noted.expires_after, 70);
         assert_string_equal(noted.title, "Names");
         assert_string_equal(noted.tag, "openai");
+        /* What has a name stays; its branches do not. */
+        rig.wants.has_expires_after = false;
+        rig.wants.place = FORM_NAMED;
+        rig.wants.conversation = "names";
+        rig.settings.expires_after = 7200;
+        rig.wants.n = 2;
+        history_cut(&history, 2);
+        rig_talk(&rig, rig_form(&rig, &history), &said);
+        look(h, said.place[0].conversation, &noted);
+        assert_false(noted.expires);
+        look(h, said.place[1].conversation, &noted);
+        assert_int_equal(noted.expires_after, 7200);
         history_deinit(&history);
         rig_deinit(&rig);
+}
+
+/* Empty conversations of the user that do not expire soon. */
+static unsigned count_empty(struct harness *h) {
+        struct client *c = harness_client(h);
+        struct conv list[64];
+        size_t n_convs;
+        unsigned n = 0;
+
+        assert_int_equal(client_list(c, 0, false, list, 64, &n_convs), 0);
+        client_free(c);
+        for (size_t i = 0; i < n_convs; i++) {
+                struct noted noted = {.expires = false};
+
+                if (list[i].n_turns > 0)
+                        continue;
+                look(h, list[i].id, &noted);
+                n += noted.expires_after != 3600;
+        }
+        return n;
+}
+
+static void begin_lost(struct talk_rig *rig, struct harness *h, unsigned i, struct said *said) {
+        struct history history = {0};
+        char text[32];
+
+        rig_init(rig, h->socket);
+        rig->settings.expires_once = 3600;
+        rig->settings.expires_after = 7200;
+        snprintf(text, sizeof(text), "Hello %u", i);
+        history_say(&history, 'u', text);
+        said->hook = NULL;
+        rig_begin(rig, rig_form(rig, &history), said);
+        for (unsigned k = 0; k < i % 8 && said->n_accepted == 0; k++)
+                rig_step(rig);
+        history_deinit(&history);
+}
+
+/* The daemon or the gateway ends at any time before the input is accepted, so that nobody can close what was opened:
+ * it goes by itself. If it was the daemon, the talk is done all the same. */
+static void test_lost_opens(void **state) {
+        struct harness *h = *state;
+        struct talk_rig rig;
+        struct said said;
+
+        harness_start(h, NULL);
+        for (unsigned i = 0; i < 8; i++) {
+                begin_lost(&rig, h, i, &said);
+                harness_kill(h);
+                harness_start(h, NULL);
+                rig_wait(&said);
+                /* What was accepted is known to the client as such. */
+                assert_true(!said.failed || said.n_accepted > 0);
+                talk_free(said.talk);
+                rig_settle(&rig);
+                rig_deinit(&rig);
+                assert_int_equal(count_empty(h), 0);
+        }
+        for (unsigned i = 8; i < 16; i++) {
+                begin_lost(&rig, h, i, &said);
+                talk_free(said.talk);
+                rig_deinit(&rig);
+                assert_int_equal(count_empty(h), 0);
+        }
 }
 
 /* A longer chat than the context goes on if the client wants that, or the settings do. */
@@ -203,6 +279,7 @@ static void test_untrusted(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_expiry),
+                daemon_test(test_lost_opens),
                 daemon_test(test_shift),
                 daemon_test(test_owners),
                 daemon_test(test_untrusted),

@@ -398,6 +398,38 @@ static void test_crash(void **state) {
 
 /* ---- limits ---- */
 
+/* Without a limit only the end of the context ends a reply, or the setting; so do limits beyond the context. */
+static void test_no_limit(void **state) {
+        struct harness *h = *state;
+        struct history history = {0};
+        struct talk_rig rig;
+        struct said said;
+
+        harness_start(h, FLAGS("--context=768"));
+        rig_init(&rig, h->socket);
+        rig.wants.gbnf = "root ::= [a-z]{20000}";
+        history_say(&history, 'u', "Hello!");
+        for (int i = 0; i < 3; i++) {
+                rig.wants.has_max_tokens = i > 0;
+                rig.wants.max_tokens = i == 1 ? 32000 : UINT32_MAX;
+                rig_talk(&rig, rig_form(&rig, &history), &said);
+                assert_false(said.failed);
+                assert_int_equal(said.finish[0], CONFAB_FINISH_CONTEXT);
+                assert_int_equal(said.usage[0].n_prompt + said.usage[0].n_generated, 768);
+        }
+        rig.settings.max_reply = 7;
+        rig.wants.has_max_tokens = false;
+        rig_talk(&rig, rig_form(&rig, &history), &said);
+        assert_int_equal(said.finish[0], CONFAB_FINISH_LENGTH);
+        assert_int_equal(said.usage[0].n_generated, 7);
+        rig.wants.has_max_tokens = true;
+        rig.wants.max_tokens = 9;
+        rig_talk(&rig, rig_form(&rig, &history), &said);
+        assert_int_equal(said.usage[0].n_generated, 9);
+        history_deinit(&history);
+        rig_deinit(&rig);
+}
+
 /* More at once than the daemon takes of one user: the client is told to come again. */
 static void test_limits(void **state) {
         enum { N = 9 };
@@ -448,6 +480,7 @@ int main(void) {
                 daemon_test(test_crowd),
                 daemon_test(test_crash),
                 daemon_test(test_limits),
+                daemon_test(test_no_limit),
         };
 
         return DAEMON_TESTS_MAIN(tests);

@@ -159,6 +159,61 @@ static void test_system(void **state) {
         }
 }
 
+/* A model without tools: agents get a plain turn, and what another model called is told as text. The gateway does not know
+ * the model of its first request, and the model changes in both directions. */
+static void test_plain(void **state) {
+        static const char *const templates[] = {BODY, NULL, BODY};
+        static const char *const thanks[] = {"Thanks.", "Thank you.", "Good."};
+        struct harness *h = *state;
+        struct history history = {0};
+        struct talk_rig rig;
+        struct said said;
+        struct conv conv;
+
+        rig_init(&rig, h->socket);
+        rig.wants.tools = TOOLS;
+        rig.wants.max_tokens = 4;
+        rig.wants.gbnf = "root ::= [a-z]+";
+        history_say(&history, 'u', "Weather?");
+        history_say(&history, 'c', "1 weather " ARGUMENTS);
+        history_say(&history, 't', "1 It rains.");
+        for (int i = 0; i < 3; i++) {
+                size_t n = history.n;
+
+                use_model(h, templates[i]);
+                harness_start(h, NULL);
+                for (int place = 0; place < 4; place++) {
+                        static const enum form_place places[] = {
+                                FORM_FIND, FORM_FIND, FORM_NAMED, FORM_NEW};
+                        char name[16];
+
+                        snprintf(name, sizeof(name), "model-%d", i);
+                        rig.wants.place = places[place];
+                        rig.wants.conversation = name;
+                        history_cut(&history, n);
+                        rig_chat(&rig, &history, &said);
+                        look(h, said.place[0].conversation, &conv);
+                        assert_int_equal(conv.n_turns, 4);
+                        assert_int_equal(strcmp(conv.texts[1], "weather(" ARGUMENTS ")") == 0,
+                                templates[i] != NULL);
+                        assert_int_equal(
+                                strcmp(conv.texts[2], "Result of weather:\nIt rains.") == 0,
+                                templates[i] != NULL);
+                        conv_deinit(&conv);
+                }
+                /* It is found again. */
+                rig.wants.place = FORM_FIND;
+                history_say(&history, 'u', thanks[i]);
+                rig_talk(&rig, rig_form(&rig, &history), &said);
+                expect_done(&said);
+                assert_int_equal(said.place[0].input_turn, 4);
+                history_cut(&history, n);
+                harness_stop(h);
+        }
+        history_deinit(&history);
+        rig_deinit(&rig);
+}
+
 /* The model was changed: what was said is told anew, in a conversation of the new vocabulary. */
 static void test_other_model(void **state) {
         struct harness *h = *state;
@@ -264,6 +319,7 @@ int main(void) {
                 daemon_test(test_calls),
                 daemon_test(test_given_calls),
                 daemon_test(test_system),
+                daemon_test(test_plain),
                 daemon_test(test_other_model),
                 daemon_test(test_count),
         };

@@ -90,7 +90,8 @@ static void read_body(struct form *form, uint8_t endpoint, const json_t *body) {
                 r = ollama_parse_generate(form, body, &ollama, &e);
         }
         if (r < 0)
-                check(r == -ERR_INVALID && e.msg[0] && utf8_valid(e.msg, strlen(e.msg)));
+                check((r == -ERR_INVALID || r == -ERR_NOT_FOUND) && e.msg[0] &&
+                        utf8_valid(e.msg, strlen(e.msg)));
         else
                 check_form(form, ollama.loads);
         for (size_t i = 0; r == 0 && i < ollama.n_context; i++)

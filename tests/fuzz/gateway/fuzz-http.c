@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Any bytes on an HTTP connection, in any pieces, answered at once, later, in pieces, or never. The first byte says how; a byte
- * 0xff in the input is a turn of the loop, or with bit 5 the moment of an answer. The server must serve the next client, and hold
+ * 0xff in the input is a turn of the loop, or with bit 5 the moment of an answer. With bit 7 bodies have a sink. The server must serve the next client, and hold
  * no memory of bodies.
  */
 #include "base/buf.h"
@@ -25,14 +25,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
                 }                                                                                  \
         } while (0)
 
+#define SINK_MAX 4000
+
 /* Bits of the first byte. */
-enum { LATER = 1, PIECES = 2, REFUSE = 4, ABORT = 8, NEVER = 16, TURNS = 32, HALF = 64 };
+enum {
+        LATER = 1,
+        PIECES = 2,
+        REFUSE = 4,
+        ABORT = 8,
+        NEVER = 16,
+        TURNS = 32,
+        HALF = 64,
+        SINK = 128
+};
 
 static struct event_base *base;
 static struct http_server *server;
 static struct sockaddr_un address;
 static socklen_t address_size;
 static struct http_exchange *pending;
+static struct http_exchange *sunk; /* whose body is being read, piece by piece */
+static size_t sunk_size;
 static unsigned how;
 
 static void on_closed(void *userdata) {
@@ -62,15 +75,44 @@ static void answer(struct http_exchange *exchange) {
                 http_reply(exchange, 200, "x/y", body, size);
 }
 
+static void on_sink_closed(void *userdata) {
+        CHECK(sunk);
+        sunk = NULL;
+}
+
+static void on_piece(void *userdata, const void *data, size_t size) {
+        struct http_exchange *exchange = userdata;
+
+        CHECK(exchange == sunk && size > 0);
+        sunk_size += size;
+        CHECK(sunk_size <= SINK_MAX);
+        http_hold_body(exchange, how & PIECES);
+        if (how & REFUSE) {
+                sunk = NULL;
+                http_reply(exchange, 400, NULL, NULL, 0);
+        }
+}
+
 static void admit(void *userdata, struct http_exchange *exchange) {
-        if (how & REFUSE && http_query(exchange, "no"))
+        static const struct http_answer_ops ops = {.closed = on_sink_closed};
+
+        if (how & REFUSE && http_query(exchange, "no")) {
                 http_reply(exchange, 403, NULL, NULL, 0);
+        } else if (how & SINK) {
+                CHECK(!sunk);
+                sunk = exchange;
+                sunk_size = 0;
+                http_set_sink(exchange, SINK_MAX, on_piece, exchange);
+                http_set_ops(exchange, &ops, NULL);
+                http_hold_body(exchange, how & LATER);
+        }
 }
 
 static void handle(void *userdata, struct http_exchange *exchange) {
         static const struct http_answer_ops ops = {.closed = on_closed};
 
-        CHECK(!pending);
+        CHECK(!pending && (!sunk || sunk == exchange));
+        sunk = NULL;
         if (!(how & (LATER | NEVER))) {
                 answer(exchange);
                 return;
@@ -87,7 +129,8 @@ static size_t refusal(void *userdata, const char *path, unsigned status, const c
 }
 
 static void start(void) {
-        static const struct http_handlers handlers = {admit, handle, refusal};
+        static const struct http_handlers handlers = {
+                .admit = admit, .handle = handle, .refusal = refusal};
         struct http_limits limits = HTTP_LIMITS_DEFAULT;
         struct sockaddr_un any = {.sun_family = AF_UNIX};
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -112,6 +155,8 @@ static void turn(int fd) {
         event_base_loop(base, EVLOOP_NONBLOCK);
         if (pending && !(how & NEVER))
                 answer(pending);
+        if (sunk)
+                http_hold_body(sunk, false);
         while (recv(fd, sink, sizeof(sink), MSG_DONTWAIT) > 0)
                 continue;
 }
@@ -179,6 +224,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 CHECK(i < 100);
                 event_base_loop(base, EVLOOP_NONBLOCK);
         }
-        CHECK(!pending && figures.bodies_size == 0);
+        CHECK(!pending && !sunk && figures.bodies_size == 0);
         return 0;
 }

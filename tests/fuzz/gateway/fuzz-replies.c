@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "client/gateway/anthropic.h"
 #include "client/gateway/ollama.h"
+#include "fuzz/gateway/part.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -53,33 +54,15 @@ static int put(void *userdata, const char *name, const struct buf *json) {
         return 0;
 }
 
-/* A part: kind and flags, index, size of its text, the text. What libconfab hands out is UTF-8 without NUL. */
+/* 1: the bytes are at their end. */
 static int step(struct writer *writer, struct cursor *c) {
-        struct confab_part part = {0};
-        struct confab_token token = {.has_logprob = true, .logprob = -1};
-        struct confab_delta delta = {.parts = &part, .n_parts = 1, .tokens = &token, .n_tokens = 1};
-        const uint8_t *text;
-        char clean[256];
-        uint8_t what, index, n;
+        struct fuzz_part read;
+        const struct confab_delta delta = {
+                .parts = &read.part, .n_parts = 1, .tokens = &read.token, .n_tokens = 1};
 
-        if (cursor_u8(c, &what) || cursor_u8(c, &index) || cursor_u8(c, &n) ||
-                cursor_bytes(c, n, &text))
+        if (!fuzz_read_part(&read, c))
                 return 1;
-        for (size_t i = 0; i < n; i++)
-                clean[i] = (char)(text[i] >= 1 && text[i] < 0x80 ? text[i] : '?');
-        clean[n] = '\0';
-        if (what == 255)
-                return writer->ops->idle(writer);
-        part.kind = (enum confab_part_kind)(what % 5); /* one that is not known yet, too */
-        part.ends = what & 8;
-        part.index = index;
-        part.text = clean;
-        part.text_size = n;
-        part.name = what & 16 ? "f" : NULL;
-        part.call_id = what & 32 ? "id" : NULL;
-        part.broken = what & 64 ? "why" : NULL;
-        token.text = (struct confab_bytes){text, n};
-        return writer->ops->delta(writer, &delta);
+        return read.what == 255 ? writer->ops->idle(writer) : writer->ops->delta(writer, &delta);
 }
 
 static void end(struct writer *writer) {

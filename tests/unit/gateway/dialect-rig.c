@@ -16,8 +16,8 @@ static void show_message(size_t *n, const struct confab_message *m) {
         print(n, confab_role_name(m->role));
         if (m->role != CONFAB_ROLE_TOOL) {
                 print(n, "|");
-                assert_int_equal(strlen(m->text), m->text_size);
-                print(n, m->text);
+                assert_int_equal(m->text ? strlen(m->text) : 0, m->text_size);
+                print(n, m->text ? m->text : "");
         }
         if (m->reasoning) {
                 print(n, "|think:");
@@ -102,7 +102,7 @@ const char *rig_take(struct rig_said *said) {
 }
 
 int rig_begin(struct rig_said *said) {
-        const struct backend_model model = {.name = "m", .known = true};
+        const struct backend_model model = {.name = "m", .socket = "s", .known = true};
         const struct talk_place place = {
                 .conversation = 10, .revision = 2, .input_turn = 2, .reply_turn = 3};
         const struct talk_usage usage = {.n_prompt = 14, .n_cached = 13};

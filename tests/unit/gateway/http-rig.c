@@ -58,6 +58,8 @@ static void admit(void *userdata, struct http_exchange *exchange) {
         http_set_context(exchange, rig);
         if (rig->refuses)
                 http_reply(exchange, 401, "text/plain", "who?", 4);
+        else if (rig->admits)
+                rig->admits(rig, exchange);
 }
 
 static void handle(void *userdata, struct http_exchange *exchange) {

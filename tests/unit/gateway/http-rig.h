@@ -20,8 +20,10 @@ struct rig {
         /* Requests that have neither been answered nor lost. */
         struct http_exchange *pending[RIG_MAX_PENDING];
         unsigned n_pending, n_handled, n_admitted, n_closed, n_drained, n_stopped;
-        bool holds;     /* leave requests pending, else echo "METHOD path body" */
-        bool refuses;   /* admit() answers 401 */
+        bool holds;   /* leave requests pending, else echo "METHOD path body" */
+        bool refuses; /* admit() answers 401 */
+        /* What admit() does beside that, or NULL. */
+        void (*admits)(struct rig *rig, struct http_exchange *exchange);
         struct buf out; /* what rig_read() gave */
 };
 

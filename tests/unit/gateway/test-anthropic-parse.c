@@ -107,6 +107,35 @@ static void test_system(void **state) {
                 "user|a\nsystem|b\n");
 }
 
+/* Claude Code's line of accounting is not told. */
+static void test_billing(void **state) {
+#define BILLING "x-anthropic-billing-header: cc_version=2.1.197.d7d; cc_entrypoint=sdk-cli;"
+        static const struct {
+                const char *system, *expected;
+        } cases[] = {
+                {"[{\"type\":\"text\",\"text\":\"" BILLING "\"},{\"type\":\"text\",\"text\":\"a\"},"
+                 "{\"type\":\"text\",\"text\":\"b\"}]",
+                        "system|a\nb\nuser|Hi\n"},
+                {"[{\"type\":\"text\",\"text\":\"" BILLING "\"}]", "user|Hi\n"},
+                {"\"" BILLING "\\na\"", "system|a\nuser|Hi\n"},
+                {"\"x-anthropic-billing\"", "system|x-anthropic-billing\nuser|Hi\n"},
+                {"[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"" BILLING
+                 "\"}]",
+                        "system|a\n" BILLING "\nuser|Hi\n"},
+        };
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                char body[512];
+                struct parsed p;
+
+                snprintf(body, sizeof(body), "{" HI ",\"system\":%s}", cases[i].system);
+                assert_int_equal(parse(&p, body, false), 0);
+                assert_string_equal(rig_messages(p.form), cases[i].expected);
+                form_free(p.form);
+        }
+}
+
 /* The same history in all of the forms that Claude Code sends it in. */
 static void test_same(void **state) {
         const char *expected = "user|Hi\nassistant|Hello\nuser|More\n";
@@ -188,6 +217,16 @@ static void test_tools(void **state) {
         snprintf(body, sizeof(body), "{" HI ",%s,\"tool_choice\":{\"type\":\"none\"}}", tools);
         assert_int_equal(parse(&p, body, false), 0);
         assert_null(p.is->tools);
+        form_free(p.form);
+        snprintf(body, sizeof(body), "{" HI ",%s,\"tool_choice\":{\"type\":\"any\"}}", tools);
+        assert_int_equal(parse(&p, body, false), 0);
+        assert_string_equal(p.is->call_of, "");
+        assert_string_equal(p.is->tools, expected);
+        form_free(p.form);
+        snprintf(body, sizeof(body),
+                "{" HI ",%s,\"tool_choice\":{\"type\":\"tool\",\"name\":\"g\"}}", tools);
+        assert_int_equal(parse(&p, body, false), 0);
+        assert_string_equal(p.is->call_of, "g");
         form_free(p.form);
         assert_int_equal(parse(&p, "{" HI ",\"tools\":[]}", false), 0);
         assert_null(p.is->tools);
@@ -271,6 +310,32 @@ static void test_counts(void **state) {
                 "max_tokens is not given");
 }
 
+/* A thread may be created, since that says nothing; but none goes on. */
+static void test_thread(void **state) {
+        static const char *const taken[] = {"null", "{\"type\":\"create\"}"};
+        char text[256];
+        struct parsed p;
+
+        for (int i = 0; i < 4; i++) {
+                snprintf(text, sizeof(text), "{" HI ",\"thread\":%s}", taken[i / 2]);
+                assert_int_equal(parse(&p, text, i % 2), 0);
+                form_free(p.form);
+        }
+        for (int counts = 0; counts < 2; counts++) {
+                assert_int_equal(parse(&p,
+                                         "{" HI ",\"thread\":{\"type\":\"continue\","
+                                         "\"previous_message_id\":\"msg_1\"}}",
+                                         counts),
+                        -ERR_NOT_FOUND);
+                assert_string_equal(
+                        p.e.msg, "thread is not held here: send the whole history in messages");
+                form_free(p.form);
+        }
+        check_wrong("{" HI ",\"thread\":1}", "thread is not an object");
+        check_wrong("{" HI ",\"thread\":{}}", "thread.type is not create or continue");
+        check_wrong("{" HI ",\"thread\":{\"type\":2}}", "thread.type is not a string");
+}
+
 static void test_wrong(void **state) {
         static const struct {
                 const char *body, *message;
@@ -315,8 +380,10 @@ static void test_wrong(void **state) {
                 {"{" HI ",\"tools\":[{\"name\":\"f\",\"input_schema\":1}]}",
                         "tools[0].input_schema is not an object"},
                 {"{" HI ",\"tool_choice\":{\"type\":\"any\"}}",
-                        "tool_choice.type is not auto or none: confab can't force the model to "
-                        "call"},
+                        "tool_choice is not possible: no tools are given"},
+                {"{" HI ",\"tool_choice\":{\"type\":\"tool\"}}", "tool_choice.name is not given"},
+                {"{" HI ",\"tool_choice\":{\"type\":\"some\"}}",
+                        "tool_choice.type is not one of auto, any, tool, none"},
                 {"{" HI ",\"thinking\":true}", "thinking is not an object"},
                 {"{" HI ",\"metadata\":{\"user_id\":1}}", "metadata.user_id is not a string"},
                 {"{" HI ",\"output_config\":{\"format\":{\"type\":\"json\"}}}",
@@ -332,6 +399,7 @@ int main(void) {
                 cmocka_unit_test(test_plain),
                 cmocka_unit_test(test_sampling),
                 cmocka_unit_test(test_system),
+                cmocka_unit_test(test_billing),
                 cmocka_unit_test(test_same),
                 cmocka_unit_test(test_tool_blocks),
                 cmocka_unit_test(test_failed_result),
@@ -340,6 +408,7 @@ int main(void) {
                 cmocka_unit_test(test_thinking),
                 cmocka_unit_test(test_format),
                 cmocka_unit_test(test_counts),
+                cmocka_unit_test(test_thread),
                 cmocka_unit_test(test_wrong),
         };
 

@@ -270,6 +270,17 @@ static void test_too_long(void **state) {
         buf_deinit(&out);
 }
 
+/* The word by which SDKs know that they have to send the whole history. */
+static void test_no_thread(void **state) {
+        struct buf out = BUF_NULL;
+
+        assert_int_equal(anthropic_error(&out, 404, CONFAB_NOT_FOUND, "why", ANTHROPIC_THREAD), 0);
+        assert_string_equal((char *)out.data,
+                "{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\",\"message\":\"why\","
+                "\"details\":{\"error_code\":\"thread_not_found\"}}}");
+        buf_deinit(&out);
+}
+
 static void test_count(void **state) {
         struct buf out = BUF_NULL;
 
@@ -291,6 +302,7 @@ int main(void) {
                 cmocka_unit_test(test_errors),
                 cmocka_unit_test(test_status),
                 cmocka_unit_test(test_too_long),
+                cmocka_unit_test(test_no_thread),
                 cmocka_unit_test(test_count),
         };
 

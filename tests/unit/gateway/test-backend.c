@@ -81,10 +81,8 @@ static void run_now(struct stage *s) {
         event_base_loop(s->base, EVLOOP_NONBLOCK);
 }
 
-/* The daemon's end of the next connection. Its greeting and model are told with @name. */
-static void take(struct stage *s, struct peer *peer, const char *name) {
-        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
-        Confab__V1__ModelInfoResult info = CONFAB__V1__MODEL_INFO_RESULT__INIT;
+/* The daemon's end of the next connection, which is greeted. */
+static void take_silent(struct stage *s, struct peer *peer) {
         int fd;
 
         run_now(s);
@@ -92,6 +90,14 @@ static void take(struct stage *s, struct peer *peer, const char *name) {
         assert_true(fd >= 0);
         peer_init(peer, fd);
         peer_hello(peer);
+}
+
+/* The same of one that asks for the model: it is told with @name. */
+static void take(struct stage *s, struct peer *peer, const char *name) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__ModelInfoResult info = CONFAB__V1__MODEL_INFO_RESULT__INIT;
+
+        take_silent(s, peer);
         event.has_request = true;
         event.request = peer_expect(peer, CONFAB__V1__REQUEST__VERB_MODEL_INFO);
         event.kind_case = CONFAB__V1__EVENT__KIND_MODEL_INFO;
@@ -168,7 +174,7 @@ static void test_reuse(void **state) {
         assert_int_equal(count(&s, false), 1);
         second = get(&s, &s.self);
         assert_int_equal(count(&s, false), 2);
-        take(&s, &other, "m");
+        take_silent(&s, &other);
         /* With a request in flight it is closed, and nobody is called. */
         answers.put = NULL;
         ask(second, &answers);
@@ -222,7 +228,7 @@ static void test_gone(void **state) {
         line = get(&s, &s.self);
         idle = get(&s, &s.self);
         take(&s, &peer, "m");
-        take(&s, &other, "m");
+        take_silent(&s, &other);
         line_put(idle);
         ask(line, &answers);
         run_now(&s);
@@ -249,6 +255,71 @@ static void test_gone(void **state) {
                 line_get(&line, backends_at(s.backends, 0), &s.self, &e), -ERR_UNAVAILABLE);
         assert_non_null(strstr(e.msg, s.path));
         assert_false(backend_model(backends_at(s.backends, 0))->reachable);
+        teardown(&s);
+}
+
+/* Many connections at once ask for the model once: what the daemon is asked counts for the user. Connections that break
+ * take along what is known of the model. */
+static void test_asks_once(void **state) {
+        struct backend *backend;
+        struct answers answers = {.put = NULL};
+        struct line *lines[4];
+        struct peer peers[4];
+        struct stage s;
+
+        (void)state;
+        setup(&s);
+        backend = backends_at(s.backends, 0);
+        for (size_t i = 0; i < 3; i++)
+                lines[i] = get(&s, &s.self);
+        take(&s, &peers[0], "m");
+        for (size_t i = 1; i < 3; i++)
+                take_silent(&s, &peers[i]);
+        ask(lines[2], &answers);
+        run_now(&s);
+        assert_string_equal(backend_model(backend)->name, "m");
+        peer_send_empty(&peers[2], peer_expect(&peers[2], CONFAB__V1__REQUEST__VERB_CLOSE));
+        run_until(&s, &answers.ended);
+        assert_false(answers.failed);
+        /* The line that asked has gone; one that lives, but never asked, does not stand for the model. */
+        line_put(lines[0]);
+        peer_deinit(&peers[0]);
+        run_now(&s);
+        lines[3] = get(&s, &s.self);
+        take(&s, &peers[3], "n");
+        ask(lines[3], &answers);
+        run_now(&s);
+        peer_send_empty(&peers[3], peer_expect(&peers[3], CONFAB__V1__REQUEST__VERB_CLOSE));
+        run_until(&s, &answers.ended);
+        assert_string_equal(backend_model(backend)->name, "n");
+        for (size_t i = 1; i < 4; i++) {
+                line_put(lines[i]);
+                peer_deinit(&peers[i]);
+        }
+        teardown(&s);
+}
+
+/* A question that the daemon refused is asked again. */
+static void test_asks_again(void **state) {
+        struct line *first, *second;
+        struct peer peer, other;
+        struct stage s;
+
+        (void)state;
+        setup(&s);
+        first = get(&s, &s.self);
+        take_silent(&s, &peer);
+        peer_send_error(&peer, peer_expect(&peer, CONFAB__V1__REQUEST__VERB_MODEL_INFO), "limit",
+                "too many", true);
+        run_now(&s);
+        second = get(&s, &s.self);
+        take(&s, &other, "m");
+        run_now(&s);
+        assert_string_equal(backend_model(backends_at(s.backends, 0))->name, "m");
+        line_put(first);
+        line_put(second);
+        peer_deinit(&peer);
+        peer_deinit(&other);
         teardown(&s);
 }
 
@@ -398,6 +469,8 @@ int main(void) {
                 cmocka_unit_test(test_reuse),
                 cmocka_unit_test(test_owners),
                 cmocka_unit_test(test_gone),
+                cmocka_unit_test(test_asks_once),
+                cmocka_unit_test(test_asks_again),
                 cmocka_unit_test(test_pause),
                 cmocka_unit_test(test_models),
                 cmocka_unit_test(test_names),

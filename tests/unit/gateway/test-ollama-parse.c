@@ -5,7 +5,6 @@
 #include "util/test.h"
 #include <string.h>
 
-#define NO_LIMIT (UINT32_MAX - 1)
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
 
 struct parsed {
@@ -51,8 +50,7 @@ static void test_chat(void **state) {
         assert_int_equal(p.is->place, FORM_FIND);
         assert_true(p.is->stream);
         assert_true(p.is->shift);
-        assert_true(p.is->has_max_tokens);
-        assert_int_equal(p.is->max_tokens, NO_LIMIT);
+        assert_false(p.is->has_max_tokens);
         assert_int_equal(p.is->sampling.has, 0);
         assert_true(p.wish.thinking);
         assert_false(p.wish.loads);
@@ -80,6 +78,7 @@ static void test_options(void **state) {
         assert_int_equal(p.is->sampling.top_k, 7);
         assert_int_equal(p.is->sampling.penalty_last_n, 8);
         assert_int_equal(p.is->sampling.seed, 9);
+        assert_true(p.is->has_max_tokens);
         assert_int_equal(p.is->max_tokens, 10);
         assert_int_equal(p.is->n_stops, 2);
         assert_string_equal(p.is->stops[1], "b");
@@ -90,7 +89,7 @@ static void test_options(void **state) {
         assert_int_equal(p.is->sampling.has, CONFAB_HAS_TOP_K | CONFAB_HAS_PENALTY_LAST_N);
         assert_int_equal(p.is->sampling.top_k, 0);
         assert_int_equal(p.is->sampling.penalty_last_n, INT32_MAX);
-        assert_int_equal(p.is->max_tokens, NO_LIMIT);
+        assert_false(p.is->has_max_tokens);
         assert_int_equal(p.is->n_stops, 1);
         assert_string_equal(p.is->stops[0], "x");
         form_free(p.form);

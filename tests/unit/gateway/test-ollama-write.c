@@ -142,17 +142,29 @@ static void test_logprobs(void **state) {
                 {.token = 5, .has_logprob = true, .logprob = -1, .text = {(const uint8_t *)"c", 1}},
                 {.token = 6},
         };
-        const struct confab_delta delta = {.tokens = tokens, .n_tokens = 3};
+        /* a token that is a part of a character waits for the other one; the one that ends the reply waits in vain */
+        const struct confab_delta part = {.tokens = tokens, .n_tokens = 1};
+        const struct confab_delta whole = {
+                .tokens = tokens + 1, .n_tokens = 2, .text = "x", .text_size = 1};
+        const struct confab_part ends = {.kind = CONFAB_PART_TEXT, .ends = true};
+        const struct confab_delta end = {
+                .tokens = tokens + 1, .n_tokens = 1, .parts = &ends, .n_parts = 1};
         struct rig_said said;
 
         begin(&said, OLLAMA_CHAT, true, true, false);
-        assert_int_equal(said.writer->ops->delta(said.writer, &delta), 0);
+        assert_int_equal(said.writer->ops->delta(said.writer, &part), 0);
+        assert_string_equal(rig_take(&said), "");
+        assert_int_equal(said.writer->ops->delta(said.writer, &whole), 0);
         assert_string_equal(rig_take(&said),
-                "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},"
+                "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"x\"},"
                 "\"logprobs\":["
                 "{\"token\":\"\xef\xbf\xbd\",\"logprob\":-0.25,\"bytes\":[195],\"top_logprobs\":["
                 "{\"token\":\"b\",\"logprob\":-0.5,\"bytes\":[98]}]},"
                 "{\"token\":\"c\",\"logprob\":-1,\"bytes\":[99]}],\"done\":false}\n");
+        assert_int_equal(said.writer->ops->delta(said.writer, &end), 0);
+        assert_string_equal(rig_take(&said), "");
+        assert_int_equal(rig_done(&said, CONFAB_FINISH_STOP, NULL, 0), 0);
+        assert_null(strstr(rig_take(&said), "logprobs"));
         rig_said_deinit(&said);
 }
 
@@ -198,6 +210,18 @@ static void test_time(void **state) {
         assert_string_equal(text, "2026-11-22T01:12:45.000042Z");
 }
 
+static void test_too_long(void **state) {
+        struct buf out = BUF_NULL;
+
+        assert_int_equal(ollama_error(&out, 400, CONFAB_CONTEXT, "by 30", NULL), 0);
+        assert_string_equal((char *)out.data,
+                "{\"error\":\"prompt too long; exceeded max context length: by 30\"}");
+        buf_deinit(&out);
+        assert_int_equal(ollama_error(&out, 400, CONFAB_INVALID, "no", NULL), 0);
+        assert_string_equal((char *)out.data, "{\"error\":\"no\"}");
+        buf_deinit(&out);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_text),
@@ -209,6 +233,7 @@ int main(void) {
                 cmocka_unit_test(test_logprobs),
                 cmocka_unit_test(test_failure),
                 cmocka_unit_test(test_loaded),
+                cmocka_unit_test(test_too_long),
                 cmocka_unit_test(test_time),
         };
 

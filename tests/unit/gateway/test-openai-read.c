@@ -241,6 +241,22 @@ static void test_tools(void **state) {
         assert_null(read.is->tools);
         assert_false(read.options.one_call);
         openai_rig_free(&read);
+        read_chat(&read,
+                "{" HI ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
+                "\"tool_choice\":\"required\"}");
+        assert_string_equal(read.is->call_of, "");
+        openai_rig_free(&read);
+        for (size_t i = 0; i < 2; i++) {
+                char body[512];
+
+                snprintf(body, sizeof(body),
+                        "{" HI ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
+                        "\"tool_choice\":{\"type\":\"function\",%s}}",
+                        i == 0 ? "\"name\":\"f\"" : "\"function\":{\"name\":\"f\"}");
+                read_chat(&read, body);
+                assert_string_equal(read.is->call_of, "f");
+                openai_rig_free(&read);
+        }
         read_chat(&read, "{" HI ",\"tools\":[{\"type\":\"web_search\"}]}");
         assert_null(read.is->tools);
         openai_rig_free(&read);
@@ -357,10 +373,14 @@ static const struct {
                 ERR_INVALID},
         {"{" HI ",\"tools\":[{\"function\":{\"name\":\"\"}}]}", "tools[0].function.name",
                 "is not a name", ERR_INVALID},
-        {"{" HI ",\"tool_choice\":\"required\"}", "tool_choice", "can't be forced",
+        {"{" HI ",\"tool_choice\":\"required\"}", "tool_choice", "no tools are given",
                 ERR_UNSUPPORTED},
         {"{" HI ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",
-                "tool_choice", "can't be forced", ERR_UNSUPPORTED},
+                "tool_choice", "no tools are given", ERR_UNSUPPORTED},
+        {"{" HI ",\"tool_choice\":{\"type\":\"function\",\"function\":{}}}",
+                "tool_choice.function.name", "is not a name", ERR_INVALID},
+        {"{" HI ",\"tool_choice\":{\"type\":\"custom\"}}", "tool_choice.type", "only functions",
+                ERR_UNSUPPORTED},
         {"{" HI ",\"tool_choice\":\"some\"}", "tool_choice", "one of none, auto, required",
                 ERR_INVALID},
         {"{" HI ",\"tool_choice\":1}", "tool_choice", "is not a string", ERR_INVALID},
@@ -379,7 +399,7 @@ static const struct {
         {"{" HI ",\"grammar\":{}}", "grammar", "is not a string", ERR_INVALID},
         {"{" HI
          ",\"grammar\":\"root ::= \\\"a\\\"\",\"response_format\":{\"type\":\"json_object\"}}",
-                "grammar", "beside response_format", ERR_UNSUPPORTED},
+                "grammar", "beside a format", ERR_UNSUPPORTED},
 };
 
 static void test_wrong(void **state) {

@@ -4,23 +4,11 @@
  * traces. The one exception is an old client that sends a text as `stream` and cannot stream at all: it is told
  * which field is wrong.
  */
-#include "unit/gateway/openai-rig.h"
-
-#include <dirent.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "util/shared.h"
+#include "unit/gateway/openai-rig.h"
+#include "unit/gateway/traces-rig.h"
 #include "util/test.h"
-
-/* Traces show the first tool, and the names of the others in a string that no client sends. */
-static void drop_remark(json_t *body) {
-        json_t *tools = json_object_get(body, "tools");
-        size_t n = json_array_size(tools);
-
-        if (n > 0 && json_is_string(json_array_get(tools, n - 1)))
-                json_array_remove(tools, n - 1);
-}
 
 static size_t count(const json_t *body, const char *role) {
         json_t *message;
@@ -67,56 +55,23 @@ static void check_text(const char *name, const char *text) {
         openai_rig_free(&read);
 }
 
-/* 1: the trace is of this dialect. */
-static int check_trace(const char *folder, const char *name) {
-        char path[5000];
-        json_error_t error;
-        json_t *trace, *body;
-        const char *where;
-        char *text;
-        int is_ours = 1;
+static bool check(const struct trace *trace, void *userdata) {
+        char *text = json_dumps(trace->body, JSON_ENCODE_ANY);
+        bool is_ours = true;
 
-        snprintf(path, sizeof(path), "%s/%s", folder, name);
-        trace = json_load_file(path, 0, &error);
-        if (!trace)
-                fail_msg("%s: %s", path, error.text);
-        body = json_object_get(trace, "body");
-        where = json_string_value(json_object_get(trace, "path"));
-        drop_remark(body);
-        text = json_dumps(body, JSON_ENCODE_ANY);
         assert_non_null(text);
-        if (where && strcmp(where, "/v1/chat/completions") == 0)
-                check_chat(name, body, text);
-        else if (where && strcmp(where, "/v1/completions") == 0)
-                check_text(name, text);
+        if (strcmp(trace->path, "/v1/chat/completions") == 0)
+                check_chat(trace->name, trace->body, text);
+        else if (strcmp(trace->path, "/v1/completions") == 0)
+                check_text(trace->name, text);
         else
-                is_ours = 0;
+                is_ours = false;
         free(text);
-        json_decref(trace);
         return is_ours;
 }
 
 static void test_traces(void **state) {
-        const char *folder = test_shared("../facts/http/traces");
-        struct dirent *entry;
-        int n = 0;
-        DIR *dir;
-
-        if (!folder) {
-                print_message("no recorded traces (CONFAB_SHARED): skipped\n");
-                skip();
-                return;
-        }
-        dir = opendir(folder);
-        assert_non_null(dir);
-        while ((entry = readdir(dir))) {
-                size_t length = strlen(entry->d_name);
-
-                if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0)
-                        n += check_trace(folder, entry->d_name);
-        }
-        closedir(dir);
-        assert_true(n >= 30);
+        assert_true(traces_check_all(check, NULL) >= 30);
 }
 
 int main(void) {

@@ -391,10 +391,13 @@ static const struct {
 static void test_errors(void **state) {
         for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
                 _cleanup_(buf_deinit) struct buf out = BUF_NULL;
+                bool too_long =
+                        errors[i].code && strcmp(errors[i].code, "context_length_exceeded") == 0;
                 char expected[300];
 
                 snprintf(expected, sizeof(expected),
-                        "{\"error\":{\"message\":\"so \\\"it\\\" is\",%s}}", errors[i].json);
+                        "{\"error\":{\"message\":\"%sso \\\"it\\\" is\",%s}}",
+                        too_long ? "the input exceeds the context window: " : "", errors[i].json);
                 assert_int_equal(openai_error_body(&out, errors[i].status, errors[i].code,
                                          "so \"it\" is", errors[i].param),
                         0);
@@ -433,6 +436,7 @@ static void test_models(void **state) {
                 .fingerprint = "f1",
                 .context = 2048,
                 .context_train = 4096,
+                .takes_tools = true,
                 .n_vocab = 100,
                 .n_embd = 64,
                 .n_params = 1000,
@@ -443,7 +447,7 @@ static void test_models(void **state) {
                 "{\"id\":\"confab-small\",\"object\":\"model\",\"created\":1795309965,"
                 "\"owned_by\":\"confab\",\"meta\":{\"n_vocab\":100,\"n_ctx\":2048,"
                 "\"n_ctx_train\":4096,\"n_embd\":64,\"n_params\":1000,\"size\":500,"
-                "\"fingerprint\":\"f1\"}}";
+                "\"fingerprint\":\"f1\",\"takes_tools\":true}}";
         _cleanup_(buf_deinit) struct buf out = BUF_NULL, list = BUF_NULL;
         char expected[600];
 

@@ -20,9 +20,9 @@ static const struct gateway_route routes_of_one[] = {{HTTP_GET, "/v1/things", ha
         {HTTP_GET, "/v1/files/**", handle, false}, {}};
 static const struct gateway_route routes_of_two[] = {
         {HTTP_POST, "/v1/messages", handle, false}, {}};
-static const struct gateway_dialect basic = {"basic", "/", routes_of_basic, error_body},
-                                    one = {"one", "/v1/", routes_of_one, error_body},
-                                    two = {"two", "/v1/messages", routes_of_two, error_body};
+static const struct gateway_dialect basic = {"basic", "/", routes_of_basic, error_body, NULL},
+                                    one = {"one", "/v1/", routes_of_one, error_body, NULL},
+                                    two = {"two", "/v1/messages", routes_of_two, error_body, NULL};
 static const struct gateway_dialect *const all[] = {&two, &basic, &one, NULL};
 
 static struct route_found find(enum http_method method, const char *path) {

@@ -152,6 +152,54 @@ static void test_calls(void **state) {
         teardown(&f);
 }
 
+/* For a model without tools: calls and results are text, by the names that the calls had. */
+static void test_plain(void **state) {
+        struct fixture f;
+
+        (void)state;
+        setup(&f);
+        f.talk->plain = true;
+        f.talk->fields->tools = "[]";
+        say(&f, CONFAB_ROLE_USER, "x");
+        say(&f, CONFAB_ROLE_ASSISTANT, "I look.");
+        f.talk->fields->messages[1].reasoning = "hm";
+        call(&f, "1", "a");
+        *form_add_call(f.form) = (struct confab_call){.name = "b", .arguments = "{\"c\": 1}"};
+        say(&f, CONFAB_ROLE_TOOL, NULL);
+        answer(&f, NULL, "b", "of b");
+        answer(&f, "1", NULL, "of a");
+        say(&f, CONFAB_ROLE_TOOL, NULL);
+        answer(&f, "unknown", NULL, "");
+        say(&f, CONFAB_ROLE_ASSISTANT, NULL);
+        call(&f, "1", "again");
+        say(&f, CONFAB_ROLE_TOOL, NULL);
+        answer(&f, "1", "wrong", "of the second 1");
+        answer(&f, "2", "given", "of none");
+        say(&f, CONFAB_ROLE_ASSISTANT, "Done.");
+        for (int i = 0; i < 2; i++) { /* each time the same */
+                tell(&f);
+                assert_null(talk_tools(f.talk));
+                assert_int_equal(f.talk->n_messages, 7);
+                expect(&f, 0, CONFAB_ROLE_USER, "x");
+                expect(&f, 1, CONFAB_ROLE_ASSISTANT, "I look.\na({})\nb({\"c\": 1})");
+                assert_string_equal(f.talk->messages[1].reasoning, "hm");
+                expect(&f, 2, CONFAB_ROLE_USER, "Result of b:\nof b\n\nResult of a:\nof a");
+                expect(&f, 3, CONFAB_ROLE_USER, "Result:\n");
+                expect(&f, 4, CONFAB_ROLE_ASSISTANT, "again({})");
+                expect(&f, 5, CONFAB_ROLE_USER,
+                        "Result of again:\nof the second 1\n\nResult of given:\nof none");
+                expect(&f, 6, CONFAB_ROLE_ASSISTANT, "Done.");
+                for (size_t k = 0; k < f.talk->n_messages; k++)
+                        assert_int_equal(
+                                f.talk->messages[k].n_calls + f.talk->messages[k].n_results, 0);
+        }
+        f.talk->plain = false;
+        tell(&f);
+        assert_string_equal(talk_tools(f.talk), "[]");
+        assert_int_equal(f.talk->messages[1].n_calls, 2);
+        teardown(&f);
+}
+
 /* ---- what is noted ---- */
 
 static void expect_title(const char *text, const char *title) {
@@ -215,6 +263,8 @@ static void test_expiry(void **state) {
         assert_int_equal(about.about.expires_after, 10);
         f.talk->fields->place = FORM_NAMED;
         talk_fill_about(f.talk, &about, true);
+        assert_false(about.about.has_expires_after);
+        talk_fill_about(f.talk, &about, false);
         assert_int_equal(about.about.expires_after, 100);
         f.talk->fields->has_expires_after = true;
         talk_fill_about(f.talk, &about, true);
@@ -227,6 +277,29 @@ static void test_expiry(void **state) {
         assert_int_equal(about.about.n_tags, 1);
         talk_fill_about(f.talk, &about, false);
         assert_false(about.about.has_tags);
+        teardown(&f);
+}
+
+static void counted(void *userdata, uint32_t n_tokens, const struct talk_error *error) {
+}
+
+/* What serves to count goes soon, and looks like nothing that another request would go on with. */
+static void test_count(void **state) {
+        struct talk_about about, other;
+        struct fixture f;
+
+        setup(&f);
+        f.talk->session = "s";
+        talk_fill_about(f.talk, &about, true);
+        assert_string_equal(about.about.session, "s");
+        assert_string_equal(about.name, "");
+        f.talk->counted = counted;
+        talk_fill_about(f.talk, &about, true);
+        talk_fill_about(f.talk, &other, false);
+        assert_null(about.about.session);
+        assert_true(about.about.has_expires_after && about.about.expires_after <= 60);
+        assert_int_equal(strncmp(about.name, "count-", 6), 0);
+        assert_string_not_equal(about.name, other.name);
         teardown(&f);
 }
 
@@ -248,6 +321,7 @@ static void expect_status(const char *code, bool retry, unsigned status, unsigne
 static void test_status(void **state) {
         (void)state;
         expect_status("not_found", false, 404, 0);
+        expect_status("format", false, 400, 0);
         expect_status("busy", true, 409, 1);
         expect_status("limit", true, 429, 1);
         expect_status("limit", false, 413, 0);
@@ -268,8 +342,10 @@ int main(void) {
                 cmocka_unit_test(test_as_it_is),
                 cmocka_unit_test(test_system_elsewhere),
                 cmocka_unit_test(test_calls),
+                cmocka_unit_test(test_plain),
                 cmocka_unit_test(test_title),
                 cmocka_unit_test(test_expiry),
+                cmocka_unit_test(test_count),
                 cmocka_unit_test(test_status),
         };
 

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The events of the protocol as JSON. Field names follow confab.proto; numbers keep their bits. */
+#include "client/event-json.h"
 #include "base/utf8.h"
-#include "client/cli.h"
-#include <errno.h>
-
-void cli_json_end(struct cli *cli, struct json *j) {
-        if (json_finish(j) < 0 || buf_append(&cli->out, "\n", 1) < 0)
-                cli->out_error = ENOMEM;
-}
+#include "base/util.h"
+#include <stdio.h>
 
 static void put_u64(struct json *j, const char *key, uint64_t v) {
         json_put_key(j, key);
@@ -48,13 +43,25 @@ static void put_bytes(struct json *j, struct confab_bytes b) {
         buf_deinit(&hex);
 }
 
+static void put_seed(struct json *j, uint64_t seed, enum event_json_seeds seeds) {
+        char text[24];
+
+        if (seeds == EVENT_JSON_SEED_NUMBER) {
+                put_u64(j, "seed", seed);
+                return;
+        }
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
+        put_str(j, "seed", text);
+}
+
 static void put_error(struct json *j, const struct confab_error *e) {
         put_str(j, "code", e->code);
         put_str(j, "message", e->message);
         put_bool(j, "retry", e->retry);
 }
 
-static void put_sampling(struct json *j, const struct confab_sampling *s) {
+static void put_sampling(
+        struct json *j, const struct confab_sampling *s, enum event_json_seeds seeds) {
         json_put_key(j, "sampling");
         json_object_begin(j);
         if (s->has & CONFAB_HAS_TEMPERATURE)
@@ -74,7 +81,7 @@ static void put_sampling(struct json *j, const struct confab_sampling *s) {
         if (s->has & CONFAB_HAS_PENALTY_LAST_N)
                 put_u64(j, "penalty_last_n", s->penalty_last_n);
         if (s->has & CONFAB_HAS_SEED)
-                put_u64(j, "seed", s->seed);
+                put_seed(j, s->seed, seeds);
         if (s->n_biases) {
                 json_put_key(j, "logit_bias");
                 json_array_begin(j);
@@ -90,7 +97,7 @@ static void put_sampling(struct json *j, const struct confab_sampling *s) {
         json_object_end(j);
 }
 
-static void put_parts(struct json *j, const struct confab_part *parts, size_t n) {
+void event_json_parts(struct json *j, const struct confab_part *parts, size_t n) {
         json_put_key(j, "parts");
         json_array_begin(j);
         for (size_t i = 0; i < n; i++) {
@@ -128,11 +135,11 @@ static void put_results(struct json *j, const struct confab_turn *t) {
         json_array_end(j);
 }
 
-static void put_run(struct json *j, const struct confab_run *run) {
+static void put_run(struct json *j, const struct confab_run *run, enum event_json_seeds seeds) {
         json_put_key(j, "run");
         json_object_begin(j);
         put_str(j, "model", run->model);
-        put_u64(j, "seed", run->seed);
+        put_seed(j, run->seed, seeds);
         put_u64(j, "n_prompt", run->n_prompt);
         put_u64(j, "n_generated", run->n_generated);
         put_u64(j, "n_ram", run->n_ram);
@@ -146,7 +153,7 @@ static void put_run(struct json *j, const struct confab_run *run) {
         json_object_end(j);
 }
 
-static void put_turn(struct json *j, const struct confab_turn *t) {
+static void put_turn(struct json *j, const struct confab_turn *t, enum event_json_seeds seeds) {
         put_str(j, "role", confab_role_name(t->role));
         put_bytes(j, t->text);
         put_u64(j, "start", t->start);
@@ -160,24 +167,26 @@ static void put_turn(struct json *j, const struct confab_turn *t) {
         if (t->role == CONFAB_ROLE_TOOL)
                 put_results(j, t);
         if (t->n_parts)
-                put_parts(j, t->parts, t->n_parts);
+                event_json_parts(j, t->parts, t->n_parts);
         if (t->run)
-                put_run(j, t->run);
+                put_run(j, t->run, seeds);
 }
 
-void cli_json_turns(struct json *j, const struct confab_conversation *c) {
+void event_json_turns(
+        struct json *j, const struct confab_conversation *c, enum event_json_seeds seeds) {
         json_put_key(j, "turns");
         json_array_begin(j);
         for (size_t i = 0; i < c->n_turn_list; i++) {
                 json_object_begin(j);
                 put_u64(j, "turn", c->first_turn + i);
-                put_turn(j, &c->turns[i]);
+                put_turn(j, &c->turns[i], seeds);
                 json_object_end(j);
         }
         json_array_end(j);
 }
 
-static void put_writing(struct json *j, const struct confab_writing *w) {
+static void put_writing(
+        struct json *j, const struct confab_writing *w, enum event_json_seeds seeds) {
         static const char *const states[] = {"", "waits", "restores", "reads", "writes", "ends"};
 
         json_put_key(j, "writing");
@@ -189,7 +198,7 @@ static void put_writing(struct json *j, const struct confab_writing *w) {
         put_u64(j, "n_generated", w->n_generated);
         json_put_key(j, "turn");
         json_object_begin(j);
-        put_turn(j, &w->turn);
+        put_turn(j, &w->turn, seeds);
         json_object_end(j);
         json_object_end(j);
 }
@@ -215,7 +224,8 @@ static void put_about(struct json *j, const struct confab_about *about) {
         json_object_end(j);
 }
 
-void cli_json_conversation(struct json *j, const struct confab_conversation *c) {
+void event_json_conversation(
+        struct json *j, const struct confab_conversation *c, enum event_json_seeds seeds) {
         put_u64(j, "id", c->id);
         put_str(j, "name", c->name);
         put_u64(j, "uid", c->uid);
@@ -232,7 +242,7 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         if (c->unanswered)
                 put_bool(j, "unanswered", true);
         if (c->writing)
-                put_writing(j, c->writing);
+                put_writing(j, c->writing, seeds);
         put_u64(j, "n_published", c->n_published);
         put_bool(j, "private_memory", c->private_memory);
         if (c->overflow)
@@ -262,7 +272,7 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_u64(j, "disk_bytes", c->disk_size);
         put_u64(j, "created_usec", c->created_usec);
         put_u64(j, "updated_usec", c->updated_usec);
-        put_sampling(j, &c->sampling);
+        put_sampling(j, &c->sampling, seeds);
         if (c->about)
                 put_about(j, c->about);
         if (c->snippet) {
@@ -275,7 +285,7 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         }
 }
 
-void cli_json_tokens(struct json *j, const struct confab_conversation *c) {
+void event_json_tokens(struct json *j, const struct confab_conversation *c) {
         json_put_key(j, "tokens");
         json_array_begin(j);
         for (size_t i = 0; i < c->n_token_list; i++)
@@ -297,7 +307,7 @@ static void put_accepted(struct json *j, const struct confab_accepted *a) {
                 put_u64(j, "n_dropped", a->n_dropped);
 }
 
-static void put_token(struct json *j, const struct confab_token *t) {
+void event_json_token(struct json *j, const struct confab_token *t) {
         json_object_begin(j);
         json_put_key(j, "token");
         json_put_i64(j, t->token);
@@ -334,15 +344,17 @@ static void put_delta(struct json *j, const struct confab_delta *d) {
         json_put_string_n(j, text.size ? (char *)text.data : "", text.size);
         buf_deinit(&text);
         if (d->n_parts)
-                put_parts(j, d->parts, d->n_parts);
+                event_json_parts(j, d->parts, d->n_parts);
         json_put_key(j, "tokens");
         json_array_begin(j);
         for (size_t i = 0; i < d->n_tokens; i++)
-                put_token(j, &d->tokens[i]);
+                event_json_token(j, &d->tokens[i]);
         json_array_end(j);
+        if (d->position)
+                put_u64(j, "position", d->position);
 }
 
-static void put_done(struct json *j, const struct confab_done *d) {
+static void put_done(struct json *j, const struct confab_done *d, enum event_json_seeds seeds) {
         put_str(j, "finish", confab_finish_name(d->finish));
         if (d->stop)
                 put_str(j, "stop", d->stop);
@@ -363,10 +375,36 @@ static void put_done(struct json *j, const struct confab_done *d) {
         put_u64(j, "restore_usec", d->restore_usec);
         put_u64(j, "prefill_usec", d->prefill_usec);
         put_u64(j, "decode_usec", d->decode_usec);
-        put_u64(j, "seed", d->seed);
+        put_seed(j, d->seed, seeds);
 }
 
-void cli_json_event(struct json *j, const struct confab_event *event) {
+static void put_notice(struct json *j, const struct confab_notice *notice) {
+        put_str(j, "kind", confab_notice_name(notice->kind));
+        if (notice->cursor)
+                put_str(j, "cursor", notice->cursor);
+        if (notice->conversation) {
+                put_u64(j, "conversation", notice->conversation);
+                put_u64(j, "uid", notice->uid);
+                put_u64(j, "revision", notice->revision);
+        }
+        if (notice->tenant)
+                put_str(j, "tenant", notice->tenant);
+        if (notice->parent)
+                put_u64(j, "parent", notice->parent);
+        if (notice->finish)
+                put_str(j, "finish", confab_finish_name(notice->finish));
+        if (notice->model)
+                put_str(j, "model", notice->model);
+        if (notice->fingerprint)
+                put_str(j, "fingerprint", notice->fingerprint);
+        if (notice->kind == CONFAB_NOTICE_PRESSURE) {
+                put_u64(j, "budget", notice->budget);
+                put_bool(j, "pressed", notice->pressed);
+        }
+}
+
+void event_json_event(
+        struct json *j, const struct confab_event *event, enum event_json_seeds seeds) {
         json_object_begin(j);
         json_put_key(j, "event");
         switch (event->kind) {
@@ -385,9 +423,13 @@ void cli_json_event(struct json *j, const struct confab_event *event) {
                 break;
         case CONFAB_EVENT_DONE:
                 json_put_string(j, "done");
-                put_done(j, event->done);
+                put_done(j, event->done, seeds);
                 break;
-        default: /* the other verbs print their own */
+        case CONFAB_EVENT_NOTICE:
+                json_put_string(j, "notice");
+                put_notice(j, event->notice);
+                break;
+        default: /* results of other verbs have functions of their own */
                 json_put_string(j, "error");
                 put_error(j, event->error);
                 break;

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Results of verbs that are not about one conversation. */
+#include "base/util.h"
+#include "client/event-json.h"
+
+void event_json_tokenized(struct json *j, const struct confab_tokens *tokens) {
+        json_object_begin(j);
+        json_put_key(j, "tokens");
+        json_array_begin(j);
+        for (size_t i = 0; i < tokens->n_tokens; i++)
+                json_put_i64(j, tokens->tokens[i]);
+        json_array_end(j);
+        json_put_key(j, "pieces");
+        json_array_begin(j);
+        for (size_t i = 0; i < tokens->n_pieces; i++)
+                json_put_string_n(j, tokens->pieces[i].data, tokens->pieces[i].size);
+        json_array_end(j);
+        json_object_end(j);
+}
+
+void event_json_model(struct json *j, const struct confab_model_info *model) {
+        const struct {
+                const char *key, *text;
+        } texts[] = {{"name", model->name}, {"architecture", model->architecture},
+                {"path", model->path}, {"chat_family", model->chat_family},
+                {"reply_format", model->reply_format}, {"tokenizer", model->tokenizer},
+                {"kv_type", model->kv_type}, {"isa", model->isa},
+                {"fingerprint", model->fingerprint}};
+        const struct {
+                const char *key;
+                uint64_t number;
+        } numbers[] = {{"n_params", model->n_params}, {"weights_bytes", model->weights_size},
+                {"n_layer", model->n_layer}, {"n_embd", model->n_embd}, {"n_vocab", model->n_vocab},
+                {"context", model->context}, {"context_train", model->context_train},
+                {"block_tokens", model->block_tokens}, {"block_bytes", model->block_size},
+                {"state_bytes", model->state_size}, {"window", model->window},
+                {"window_block_bytes", model->window_block_size}};
+
+        json_object_begin(j);
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+                json_put_key(j, texts[i].key);
+                json_put_string(j, texts[i].text);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+                json_put_key(j, numbers[i].key);
+                json_put_u64(j, numbers[i].number);
+        }
+        json_put_key(j, "takes_tools");
+        json_put_bool(j, model->takes_tools);
+        json_put_key(j, "reasons");
+        json_put_bool(j, model->reasons);
+        json_object_end(j);
+}
+
+void event_json_stats(struct json *j, const struct confab_stats *stats) {
+        json_object_begin(j);
+        for (size_t i = 0; i < stats->n_stats; i++) {
+                json_put_key(j, stats->stats[i].name);
+                json_put_u64(j, stats->stats[i].value);
+        }
+        json_object_end(j);
+}
+
+void event_json_list(
+        struct json *j, const struct confab_conversations *list, enum event_json_seeds seeds) {
+        json_object_begin(j);
+        json_put_key(j, "conversations");
+        json_array_begin(j);
+        for (size_t i = 0; i < list->n_items; i++) {
+                json_object_begin(j);
+                event_json_conversation(j, &list->items[i], seeds);
+                json_object_end(j);
+        }
+        json_array_end(j);
+        json_put_key(j, "more");
+        json_put_bool(j, list->more);
+        if (list->cursor) {
+                json_put_key(j, "cursor");
+                json_put_string(j, list->cursor);
+        }
+        json_object_end(j);
+}
+
+void event_json_found(
+        struct json *j, const struct confab_found *found, enum event_json_seeds seeds) {
+        json_object_begin(j);
+        json_put_key(j, "conversation");
+        if (found->conversation) {
+                json_object_begin(j);
+                event_json_conversation(j, found->conversation, seeds);
+                json_object_end(j);
+        } else {
+                json_put_null(j);
+        }
+        json_put_key(j, "at_turn");
+        json_put_u64(j, found->at_turn);
+        json_put_key(j, "n_messages");
+        json_put_u64(j, found->n_messages);
+        json_put_key(j, "other_session");
+        json_put_bool(j, found->other_session);
+        json_object_end(j);
+}

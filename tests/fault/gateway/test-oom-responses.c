@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every allocation of reading bodies of /v1/responses, of writing replies, and of pages of items fails once, those of
+ * libjansson too: -ERR_NOMEM, and nothing is leaked.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/gateway/responses-list.h"
+#include "fault/fault.h"
+#include "unit/gateway/responses-rig.h"
+#include "util/test.h"
+
+#define MAX_ALLOCATIONS 3000
+
+#define REFERENCE(id) "{\"type\":\"item_reference\",\"id\":\"" id "44332211ac020500ddccbbaa\"}"
+
+static const char whole_body[] =
+        "{\"model\":\"m\",\"instructions\":\"i\",\"input\":[{\"role\":\"user\",\"content\":"
+        "[{\"type\":\"input_text\",\"text\":\"a\"},{\"type\":\"input_text\",\"text\":\"b\"}]}"
+        "," REFERENCE("rs_") "," REFERENCE("msg_") "," REFERENCE("fc_") "," REFERENCE(
+                "fco_") ","
+                        "{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":"
+                        "\"r\"}]},"
+                        "{\"role\":\"assistant\",\"content\":\"t\"},"
+                        "{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"f\","
+                        "\"arguments\":\"{}\"},"
+                        "{\"type\":\"function_call_output\",\"call_id\":\"1\",\"output\":\"o\"}],"
+                        "\"tools\":[{\"type\":\"x\"},{\"type\":\"function\",\"name\":\"f\","
+                        "\"parameters\":{}}],"
+                        "\"text\":{\"format\":{\"type\":\"json_schema\",\"schema\":{\"type\":"
+                        "\"null\"}}},"
+                        "\"metadata\":{\"a\":\"b\"},\"prompt_cache_key\":\"k\",\"previous_response_"
+                        "id\":\"p\","
+                        "\"reasoning\":{\"summary\":\"auto\"},\"temperature\":0.5,\"user\":\"u\"}";
+static const char small_body[] =
+        "{\"input\":\"x\",\"conversation\":{\"id\":\"c\"},\"grammar\":\"root ::= [a]\"}";
+
+static void read_until_whole(const char *text, int at_least) {
+        json_t *body = NULL;
+        bool hit = true;
+        int n;
+
+        assert_int_equal(fields_parse(&body, text, strlen(text), NULL), 0);
+        for (n = 0; hit; n++) {
+                struct responses_body read;
+
+                assert_true(n < MAX_ALLOCATIONS);
+                fault_alloc_at(n);
+                responses_rig_read_json(&read, json_incref(body));
+                hit = fault_alloc_hit();
+                fault_alloc_at(-1);
+                if (read.r != (hit ? -ERR_NOMEM : 0))
+                        fail_msg("allocation %d: %d, %s", n, read.r, read.e.msg);
+                assert_int_equal(read.e.code, -read.r);
+                responses_rig_free(&read);
+        }
+        assert_true(n > at_least);
+        json_decref(body);
+}
+
+static void test_reading(void **state) {
+        read_until_whole(whole_body, 60);
+        read_until_whole(small_body, 5);
+}
+
+static int put(void *userdata, const char *name, const struct buf *json) {
+        return 0; /* allocates nothing, as it runs between failures */
+}
+
+static const struct confab_part parts[] = {
+        {.index = 0, .kind = CONFAB_PART_REASONING, .text = "hm", .text_size = 2, .ends = true},
+        {.index = 1, .kind = CONFAB_PART_TEXT, .text = "so", .text_size = 2, .ends = true},
+        {.index = 2,
+                .kind = CONFAB_PART_CALL,
+                .text = "{\"a\":1}",
+                .text_size = 7,
+                .ends = true,
+                .call_id = "t",
+                .name = "f"},
+        {.index = 3, .kind = CONFAB_PART_TEXT, .text = "on", .text_size = 2, .ends = true},
+};
+
+static int tell(struct writer *writer, bool fails) {
+        const struct backend_model model = {.name = "m", .socket = "s"};
+        const struct talk_place place = {.conversation = 1, .input_turn = 1, .reply_turn = 2};
+        const struct talk_usage usage = {.n_prompt = 2};
+        const struct confab_done done = {.finish = CONFAB_FINISH_STOP};
+        const struct talk_error error = {.code = CONFAB_SYSTEM, .message = "words"};
+        const struct confab_token token = {
+                .has_logprob = true, .logprob = -1, .text = {(const uint8_t *)"a", 1}};
+        const struct confab_delta delta = {
+                .parts = parts, .n_parts = 4, .tokens = &token, .n_tokens = 1};
+        int r;
+
+        if (!writer)
+                return -ERR_NOMEM;
+        writer->put = put;
+        r = writer->ops->begin(writer, &model, &place, &usage);
+        if (r == 0)
+                r = writer->ops->delta(writer, &delta);
+        if (r < 0)
+                return r;
+        return fails ? writer->ops->failed(writer, &error)
+                     : writer->ops->done(writer, &done, &usage);
+}
+
+static void write_until_whole(const char *text, bool fails) {
+        bool hit = true;
+        int n;
+
+        for (n = 0; hit; n++) {
+                struct responses_body read;
+                struct writer *writer;
+                int r;
+
+                assert_true(n < MAX_ALLOCATIONS);
+                responses_rig_read(&read, text);
+                assert_int_equal(read.r, 0);
+                fault_alloc_at(n);
+                writer = responses_writer_new(&read.wish, &responses_rig_place);
+                r = tell(writer, fails);
+                hit = fault_alloc_hit();
+                fault_alloc_at(-1);
+                writer_free(writer);
+                responses_rig_free(&read);
+                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+        }
+        assert_true(n > 3);
+}
+
+static void test_writing(void **state) {
+        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1}", false);
+        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1,\"stream\":true}", false);
+        write_until_whole("{\"input\":\"x\",\"stream\":true}", true);
+}
+
+static void test_pages(void **state) {
+        static const struct responses_id of = {.daemon = 1, .conversation = 2};
+        static const struct responses_range range = {.before = 1};
+        static const struct responses_page page = {.limit = 9};
+        const struct confab_turn turn = {
+                .role = CONFAB_ROLE_ASSISTANT, .parts = parts, .n_parts = 4};
+        const struct confab_conversation c = {.turns = &turn, .n_turn_list = 1};
+        bool hit = true;
+        int n;
+
+        for (n = 0; hit; n++) {
+                struct buf out = BUF_NULL;
+                int r;
+
+                assert_true(n < MAX_ALLOCATIONS);
+                fault_alloc_at(n);
+                r = responses_write_page(&out, &page, &range, &of, &c);
+                hit = fault_alloc_hit();
+                fault_alloc_at(-1);
+                buf_deinit(&out);
+                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+        }
+        assert_true(n > 2);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_reading),
+                cmocka_unit_test(test_writing),
+                cmocka_unit_test(test_pages),
+        };
+
+        /* calls of libjansson's own are not wrapped */
+        json_set_alloc_funcs(malloc, free);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

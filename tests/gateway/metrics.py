@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""metrics.py: /metrics of the real gateway: the form of the text, what is counted, and who sees it. promtool looks at it too, where
+it is installed (package prometheus)."""
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+import rig
+
+NAME = r'[a-zA-Z_:][a-zA-Z0-9_:]*'
+LABEL = re.compile(rf'({NAME})="((?:[^"\\\n]|\\[\\"n])*)"')
+SAMPLE = re.compile(rf'({NAME})(?:\{{(.*)\}})? (\S+)')
+TYPES = ('counter', 'gauge', 'histogram', 'untyped')
+
+
+def family_of(name, types):
+    for end in '_bucket', '_sum', '_count':
+        if name.endswith(end) and types.get(name[:-len(end)]) == 'histogram':
+            return name[:-len(end)]
+    return name
+
+
+def parse(text):
+    """{(name, labels): value} of a text that keeps to the format."""
+    rig.need(text.endswith('\n'), 'the last line ends')
+    types, helps, samples, current = {}, set(), {}, None
+    for line in text.splitlines():
+        if line.startswith('# '):
+            _, kind, name, rest = line.split(' ', 3)
+            if kind == 'HELP':
+                rig.need(name not in helps, f'{name} is told twice')
+                helps.add(name)
+            else:
+                rig.need(kind == 'TYPE' and rest in TYPES and name not in types and name in helps, line)
+                types[name] = rest
+            current = name
+            continue
+        match = SAMPLE.fullmatch(line)
+        rig.need(match, line)
+        name, labels, value = match.groups()
+        pairs = LABEL.findall(labels or '')
+        rig.need(','.join(f'{key}="{label}"' for key, label in pairs) == (labels or ''), line)
+        rig.need(len({key for key, _ in pairs}) == len(pairs), line)
+        rig.need(family_of(name, types) == current, f'{line} is not beside its family')
+        rig.need(types[current] != 'counter' or name.endswith('_total'), line)
+        key = (name, tuple(sorted(pairs)))
+        rig.need(key not in samples, f'{line} is there twice')
+        samples[key] = float(value)
+    check_histograms(types, samples)
+    return samples
+
+
+def check_histograms(types, samples):
+    for family in (name for name, kind in types.items() if kind == 'histogram'):
+        series = {}
+        for (name, labels), value in samples.items():
+            if name == family + '_bucket':
+                labels = dict(labels)
+                series.setdefault(tuple(sorted((k, v) for k, v in labels.items() if k != 'le')), []).append((float(labels['le']), value))
+        rig.need(series, f'{family} has no buckets')
+        for labels, buckets in series.items():
+            rig.need(buckets == sorted(buckets) and buckets[-1][0] == float('inf'), buckets)
+            rig.need([n for _, n in buckets] == sorted(n for _, n in buckets), buckets)
+            rig.need(samples[(family + '_count', labels)] == buckets[-1][1], buckets)
+            rig.need((family + '_sum', labels) in samples, family)
+
+
+def scrape(r, **fields):
+    status, head, text = r.get('/metrics', **fields)
+    rig.need(status == 200 and head['Content-Type'] == 'text/plain; version=0.0.4; charset=utf-8', (status, text))
+    return parse(text.decode())
+
+
+def value(samples, name, **labels):
+    found = [v for (n, l), v in samples.items() if n == name and set(labels.items()) <= set(l)]
+    rig.need(len(found) == 1, (name, labels, found))
+    return found[0]
+
+
+def chat(r, text, tokens=8):
+    body = {'model': 'm', 'messages': [{'role': 'user', 'content': text}], 'temperature': 0, 'max_tokens': tokens}
+    status, _, answer = r.post('/v1/chat/completions', body)
+    rig.need(status == 200, answer)
+    return answer['usage']
+
+
+def test_format(r):
+    r.start_daemon()
+    r.start_gateway('--tenant-header', 'x-tenant')
+    chat(r, 'My name is Nora.')
+    status, _, text = r.get('/metrics')
+    rig.need(status == 200, text)
+    parse(text.decode())
+    tool = shutil.which('promtool')
+    if not tool:
+        print('no promtool: its opinion is not asked')
+        return
+    done = subprocess.run([tool, 'check', 'metrics'], input=text, capture_output=True, check=False)
+    rig.need(done.returncode == 0, done.stderr + done.stdout)
+
+
+def test_counts(r):
+    before = scrape(r)
+    usage = chat(r, 'What is my name?')
+    again = chat(r, 'What is my name?')
+    r.post('/v1/chat/completions', {'messages': 5})
+    r.post('/api/chat', '[]')
+    r.get('/confab/v1/conversations')
+    r.get('/nothing')
+    with r.raw() as s:
+        s.sendall(b'what?\r\n\r\n')
+        rig.need(s.recv(4096).startswith(b'HTTP/1.1 400 '), 'no request')
+    after = scrape(r)
+
+    def rise(name, **labels):
+        return value(after, name, **labels) - value(before, name, **labels)
+    rig.need(rise('confab_gateway_replies_total') == 2, 'replies')
+    rig.need(rise('confab_gateway_prompt_tokens_total') == usage['prompt_tokens'] + again['prompt_tokens'], 'prompt')
+    cached = sum(u['prompt_tokens_details']['cached_tokens'] for u in (usage, again))
+    rig.need(rise('confab_gateway_cached_tokens_total') == cached > 0, 'cached')
+    rig.need(rise('confab_gateway_generated_tokens_total') == usage['completion_tokens'] + again['completion_tokens'], 'generated')
+    rig.need(rise('confab_gateway_first_token_seconds_count') == 2 and rise('confab_gateway_first_token_seconds_sum') > 0, 'first')
+    rig.need(rise('confab_gateway_answers_total', dialect='openai', status='2xx') == 2, 'openai')
+    rig.need(rise('confab_gateway_answers_total', dialect='openai', status='4xx') == 1, 'openai')
+    rig.need(rise('confab_gateway_answers_total', dialect='ollama', status='4xx') == 1, 'ollama')
+    rig.need(rise('confab_gateway_answers_total', dialect='confab', status='2xx') == 2, 'confab, and the figures before')
+    rig.need(rise('confab_gateway_answers_total', dialect='basic', status='4xx') == 2, 'nothing, and no request')
+    rig.need(rise('confab_gateway_requests_refused_total') == 1, 'refused')
+    rig.need(value(after, 'confab_daemon_up', model='confab-small', daemon='0') == 1, 'up')
+    stats = r.stats()
+    for name in 'tokens_prefilled', 'tokens_decoded', 'budget', 'forks':
+        rig.need(value(after, f'confab_daemon_{name}', model='confab-small') == stats[name], name)
+    told = {name for name, _ in after if name.startswith('confab_daemon_')} - {'confab_daemon_up'}
+    rig.need(told == {f'confab_daemon_{name}' for name in stats}, told)
+
+
+def test_who_sees(r):
+    """A tenant sees its own figures of the daemons, and none of the gateway, which are of all."""
+    chat(r, 'Hello.')
+    mine = scrape(r, X_Tenant='anna')
+    rig.need(not [name for name, _ in mine if name.startswith('confab_gateway_')], mine)
+    rig.need(value(mine, 'confab_daemon_tokens_decoded') == 0 and value(mine, 'confab_daemon_up') == 1, mine)
+    rig.need('confab_daemon_forks' not in {name for name, _ in mine}, mine)
+    r.stop_gateway()
+
+
+def test_daemons(r):
+    """One that is gone, and one that says nothing, are down; the others are told. Two may have the same model."""
+    other, silent = r.folder + '/other', r.folder + '/silent'
+    r.start_daemon(path=other)
+    r.start_daemon(path=silent)
+    r.start_gateway('--daemon', r.daemon_socket, '--daemon', other, '--daemon', silent, '--daemon', r.folder + '/none')
+    r.get('/health')
+    samples = scrape(r)
+    rig.need([value(samples, 'confab_daemon_up', daemon=str(i)) for i in range(4)] == [1, 1, 1, 0], samples)
+    rig.need(value(samples, 'confab_daemon_budget', daemon='1', model='confab-small') > 0, samples)
+    r.daemons[silent].process.send_signal(signal.SIGSTOP)
+    try:
+        r.stop_daemon(path=other)
+        samples = scrape(r)
+    finally:
+        r.daemons[silent].process.send_signal(signal.SIGCONT)
+    rig.need([value(samples, 'confab_daemon_up', daemon=str(i)) for i in range(4)] == [1, 0, 0, 0], samples)
+    rig.need(value(samples, 'confab_daemon_up', daemon='2', model='confab-small') == 0, 'its name is known')
+    rig.need([dict(labels)['daemon'] for name, labels in samples if name == 'confab_daemon_budget'] == ['0'], samples)
+    r.stop_gateway()
+
+
+rig.run(globals(), daemon=None, gateway=None)
