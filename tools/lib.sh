@@ -7,7 +7,9 @@ CONFAB_BUILD_PACKAGES=(
         gcc libc6-dev meson ninja-build pkg-config python3 libevent-dev libprotobuf-c-dev
         protobuf-c-compiler protobuf-compiler liblz4-dev libsystemd-dev libsqlite3-dev
         libxxhash-dev libsodium-dev libedit-dev libjansson-dev)
-CONFAB_TEST_PACKAGES=(libcmocka-dev clang clang-format libclang-rt-14-dev llvm sqlite3 git python3-jinja2 python3-protobuf)
+# What tools/quickstart shows besides, and its test with it.
+CONFAB_QUICKSTART_PACKAGES=(curl)
+CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" libcmocka-dev clang clang-format libclang-rt-14-dev llvm sqlite3 git python3-jinja2 python3-protobuf)
 
 confab_say() {
         printf '%s\n' "$*"

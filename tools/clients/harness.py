@@ -36,10 +36,11 @@ _n_failed = 0
 
 class Program:
     """A program that tells systemd's way (NOTIFY_SOCKET) when it is ready: confabd, and a gateway. What it says is
-    in `log`."""
+    in `log`. It gets the descriptors `pass_fds` under their own numbers."""
 
-    def __init__(self, name, argv):
+    def __init__(self, name, argv, pass_fds=()):
         self.name = name
+        self.pass_fds = pass_fds
         self.log = WORK / f'{name}.log'
         self.argv = [str(word) for word in argv]
         self.process = None
@@ -51,7 +52,7 @@ class Program:
             manager.bind(path)
             manager.settimeout(0.2)
             self.process = subprocess.Popen(self.argv, env={**os.environ, 'NOTIFY_SOCKET': path}, stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log)
+                                            stdout=log, stderr=log, pass_fds=self.pass_fds)
             try:
                 self._wait_ready(manager)
             finally:

@@ -5,16 +5,18 @@
  *      open NAME
  *      say NAME MAX-TOKENS TOKEN TOKEN ...
  *      say-at NAME TURNS MAX-TOKENS [TOKEN ...]
+ *      tell NAME MAX-TOKENS WORD WORD ...
  *      fork NAME NEW-NAME
  *      evict NAME
  *      close NAME
  *      stat NAME-OF-A-FIGURE
  *      quit
  *
- * say-at keeps the first TURNS turns and goes on from there; without tokens it replies once more.
- * Each request is answered with a line of JSON: {"value":N} for stat, and for say and say-at the
+ * say-at keeps the first TURNS turns and goes on from there; without tokens it replies once more. tell
+ * says a message of words, in the model's chat format.
+ * Each request is answered with a line of JSON: {"value":N} for stat, and for say, say-at and tell the
  * seconds from sending the request to its first token ("first") and to its end ("total"), where the
- * memory came from, and the tokens of the reply. For the others it is {"total":SECONDS}. An error is
+ * memory came from, the text of the reply and its tokens. For the others it is {"total":SECONDS}. An error is
  * {"error":"..."}.
  */
 #include <stdio.h>
@@ -22,6 +24,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/util.h"
 #include "bench.h"
 #include "client/confab.h"
@@ -33,6 +36,7 @@ struct said {
         struct confab_done done;
         int32_t *reply;
         size_t n_reply;
+        struct buf text;
         const char *figure;
         uint64_t value;
 };
@@ -42,6 +46,8 @@ static void on_event(void *userdata, const struct confab_event *event) {
 
         switch (event->kind) {
         case CONFAB_EVENT_DELTA:
+                if (buf_append(&s->text, event->delta->text, event->delta->text_size) < 0)
+                        bench_die("out of memory");
                 for (size_t i = 0; i < event->delta->n_tokens && s->n_reply < MAX_TOKENS; i++) {
                         if (s->n_reply == 0)
                                 s->first = bench_now();
@@ -61,12 +67,26 @@ static void on_event(void *userdata, const struct confab_event *event) {
         }
 }
 
+static void print_text(const struct buf *text) {
+        struct buf out = BUF_NULL;
+        struct json json;
+
+        json_init(&json, &out);
+        json_put_string_n(&json, text->data, text->size);
+        if (json_finish(&json) < 0)
+                bench_die("out of memory");
+        fwrite(out.data, 1, out.size, stdout);
+        buf_deinit(&out);
+}
+
 static void print_said(const struct said *s) {
         printf("{\"first\":%.6f,\"total\":%.6f,\"n_prompt\":%u,\"n_ram\":%u,\"n_disk\":%u,"
-               "\"n_computed\":%u,\"queued\":%.6f,\"restore\":%.6f,\"prefill\":%.6f,\"tokens\":[",
+               "\"n_computed\":%u,\"queued\":%.6f,\"restore\":%.6f,\"prefill\":%.6f,\"text\":",
                 s->first - s->sent, s->ended - s->sent, s->done.n_prompt, s->done.n_ram,
                 s->done.n_disk, s->done.n_computed, (double)s->done.queued_usec / 1e6,
                 (double)s->done.restore_usec / 1e6, (double)s->done.prefill_usec / 1e6);
+        print_text(&s->text);
+        printf(",\"tokens\":[");
         for (size_t i = 0; i < s->n_reply; i++)
                 printf("%s%d", i ? "," : "", s->reply[i]);
         printf("]}\n");
@@ -88,6 +108,7 @@ static void run(struct confab *c, struct confab_request *q, struct said *s) {
                 else
                         printf("{\"total\":%.6f}\n", s->ended - s->sent);
         }
+        buf_deinit(&s->text);
         fflush(stdout);
 }
 
@@ -119,6 +140,28 @@ static void say(struct confab *c, char *rest, bool at, int32_t *tokens, int32_t 
                 tokens[q.n_tokens++] = (int32_t)bench_number(word);
         if (q.n_tokens)
                 q.input = CONFAB_INPUT_TOKENS;
+        run(c, &q, &s);
+}
+
+/* A user's message: the rest of the line. */
+static void tell(struct confab *c, char *rest, int32_t *reply) {
+        struct confab_sampling greedy = {.has = CONFAB_HAS_TEMPERATURE};
+        struct confab_message message = {.role = CONFAB_ROLE_USER};
+        struct confab_request q = CONFAB_REQUEST_INIT;
+        struct said s = {.reply = reply};
+
+        q.verb = CONFAB_CONTINUE;
+        q.conversation = strtok(rest, " ");
+        q.has_max_tokens = true;
+        q.max_tokens = next_number("the number of tokens");
+        q.sampling = &greedy;
+        message.text = strtok(NULL, "");
+        if (!message.text)
+                bench_die("the message is missing");
+        message.text_size = strlen(message.text);
+        q.input = CONFAB_INPUT_MESSAGES;
+        q.messages = &message;
+        q.n_messages = 1;
         run(c, &q, &s);
 }
 
@@ -156,6 +199,10 @@ static void serve_line(struct confab *c, char *line, int32_t *tokens, int32_t *r
                 *rest++ = '\0';
                 if (!strcmp(line, "say") || !strcmp(line, "say-at")) {
                         say(c, rest, !strcmp(line, "say-at"), tokens, reply);
+                        return;
+                }
+                if (!strcmp(line, "tell")) {
+                        tell(c, rest, reply);
                         return;
                 }
                 for (size_t i = 0; i < ARRAY_SIZE(others); i++)

@@ -26,8 +26,8 @@ class Confab:
 
     name = "confab"
 
-    def __init__(self, b, folder, model, pool):
-        self.b, self.model, self.pool = b, model, pool
+    def __init__(self, b, folder, model, pool, flags=()):
+        self.b, self.model, self.pool, self.flags = b, model, pool, flags
         self.state = b.folder(folder)
         self.daemon = self.client = None
         b.players.append(self)
@@ -38,7 +38,7 @@ class Confab:
         t0 = time.monotonic()
         self.daemon = subprocess.Popen(
             [self.b.program("confabd"), "--model", self.model, "--socket", path, "--state", self.state,
-             "--pool-size", str(self.pool), "--threads", str(self.b.threads), "--log-level", "warning",
+             "--pool-size", str(self.pool), "--threads", str(self.b.threads), "--log-level", "warning", *self.flags,
              *(["--max-isa", self.b.o.isa] if self.b.o.isa else [])])
         while not self.connects(path):
             if self.daemon.poll() is not None:
@@ -47,6 +47,7 @@ class Confab:
         self.start_seconds = time.monotonic() - t0
         self.client = subprocess.Popen([self.b.program("say"), path], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
+        self.stat("pool_blocks")  # a client that says nothing is disconnected
 
     @staticmethod
     def connects(path):
@@ -100,10 +101,11 @@ class Confab:
 
 
 class Peer:
-    """Debian's llama-server in a root of its own, spoken to over loopback. Its log is detailed enough
-    to tell what its prompt cache holds; saved slots lie in a folder of that root."""
+    """Debian's llama-server in a root of its own, spoken to over loopback. With log level 4 its log is
+    detailed enough to tell what its prompt cache holds; saved slots lie in a folder of that root."""
 
-    def __init__(self, b, model, fixed, flags):
+    def __init__(self, b, model, fixed, flags, log_level=4):
+        self.log_level = log_level
         self.root, self.flags = b.o.peer_root, fixed + flags
         self.name = " ".join(["llama-server"] + flags)
         self.threads = b.threads
@@ -134,7 +136,7 @@ class Peer:
                  ' exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" llama-server "$@"')
         self.server = subprocess.Popen(
             ["unshare", "-m", "sh", "-c", enter, "sh", self.root, "-m", self.inside(self.model),
-             "--slot-save-path", self.inside(self.folder), "-lv", "4", "-t", str(self.threads), "--host",
+             "--slot-save-path", self.inside(self.folder), "-lv", str(self.log_level), "-t", str(self.threads), "--host",
              "127.0.0.1", "--port", str(self.port), *self.flags], stdout=self.log, stderr=self.log,
             stdin=subprocess.DEVNULL)
         while not self.healthy():

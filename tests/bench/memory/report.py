@@ -41,6 +41,20 @@ def spread(values, form):
     return f"{form(min(values))} .. {form(max(values))}" if len(values) > 1 else ""
 
 
+class Grid:
+    """A table of words with columns of its own."""
+
+    def __init__(self, *head):
+        self.rows = [head]
+
+    def row(self, *cells):
+        self.rows.append(cells)
+
+    def lines(self):
+        width = [max(len(row[i]) for row in self.rows) for i in range(len(self.rows[0]))]
+        return ["  ".join(cell.ljust(w) for cell, w in zip(row, width)).rstrip() for row in self.rows]
+
+
 class Table:
     """Rows of (what, value, spread, against, ratio, aim) under headings."""
 
@@ -61,13 +75,19 @@ class Table:
         """A row without a value of its own: more of what the row above is compared with."""
         self.rows.append((what, "", "", against, ratio, aim))
 
+    def grid(self, grid):
+        self.rows.append(grid)
+
     def print(self):
-        rows = [self.HEAD] + [r for r in self.rows if not isinstance(r, str)]
+        rows = [self.HEAD] + [r for r in self.rows if isinstance(r, tuple)]
         width = [max(len(r[i]) for r in rows) for i in range(len(self.HEAD))]
         line = "  ".join(f"{{:<{w}}}" for w in width)
         print(line.format(*self.HEAD).rstrip())
         for r in self.rows:
-            print(f"\n{r}" if isinstance(r, str) else line.format(*r).rstrip())
+            if isinstance(r, Grid):
+                print("\n".join(r.lines()))
+            else:
+                print(f"\n{r}" if isinstance(r, str) else line.format(*r).rstrip())
 
 
 def median(values):
