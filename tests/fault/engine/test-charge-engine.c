@@ -36,6 +36,10 @@
 static struct engine *engine;
 static _Atomic int64_t worst; /* held - charged, the most since begin() */
 static int64_t quiet;         /* the same with no request */
+/* A conversation is charged for the most that its tables may come to. When it is closed, that goes, and with it what
+ * it had not needed: from then on @quiet is too low, also for what the engine does of itself, as for removed
+ * data. So a Close is watched for as long as conversations are charged for no less than this. */
+static _Atomic uint64_t closing;
 static char large[4 * MIB + 1];
 static int32_t many_tokens[1 << 20];
 
@@ -54,6 +58,8 @@ static int64_t charged(void) {
 static void watch(size_t live) {
         int64_t over = (int64_t)live - charged(), most = worst;
 
+        if (inside_conversations_charged(engine) < closing)
+                return;
         while (most < over && !atomic_compare_exchange_weak(&worst, &most, over))
                 ;
 }
@@ -132,11 +138,12 @@ static struct outcome wait_for(uint64_t handle) {
 
 /* The engine frees what a request held, and gives it back to the ledger, after the final event: when another one
  * was answered, both are done. */
-static void begin(void) {
+static void begin(enum engine_verb verb) {
         struct engine_request q = {.verb = ENGINE_STATS};
 
         wait_for(submit(&q));
         quiet = (int64_t)count_live() - charged();
+        closing = verb == ENGINE_CLOSE ? inside_conversations_charged(engine) : 0;
         worst = INT64_MIN;
         count_begin(watch);
 }
@@ -144,7 +151,7 @@ static void begin(void) {
 static struct outcome run(const char *what, struct engine_request q) {
         struct outcome o;
 
-        begin();
+        begin(q.verb);
         o = wait_for(submit(&q));
         end(what);
         return o;
@@ -326,7 +333,7 @@ static void unread_case(uint64_t conv, uint32_t n_logprobs) {
 
         q.n_logprobs = n_logprobs;
         q.want_logprobs = true;
-        begin();
+        begin(q.verb);
         handle = submit(&q);
         erig_settle(engine);
         engine_cancel(engine, handle);
@@ -342,7 +349,7 @@ static void watch_case(void) {
                 .verb = ENGINE_WATCH, .tell_pressure = true, .cursor = "a cursor of some length"};
         uint64_t handle;
 
-        begin();
+        begin(q.verb);
         handle = submit(&q);
         for (uint64_t i = 0; i < 10000; i++)
                 engine_note_pressure(engine, true, i);

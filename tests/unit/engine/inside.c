@@ -38,6 +38,10 @@ uint64_t inside_charged(struct engine *engine) {
                ledger_used(&engine->budget->conversations) + ledger_used(&engine->budget->index);
 }
 
+uint64_t inside_conversations_charged(struct engine *engine) {
+        return ledger_used(&engine->budget->conversations);
+}
+
 uint64_t inside_requests_budget(struct engine *engine) {
         return ledger_budget(&engine->budget->requests);
 }

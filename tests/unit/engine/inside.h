@@ -28,6 +28,8 @@ uint64_t inside_scratch_size(struct engine *engine);
 struct spill *inside_spill(struct engine *engine);
 /* What is charged for requests, conversations and the index together. Any moment, any thread. */
 uint64_t inside_charged(struct engine *engine);
+/* Of these, what conversations are charged for. Any thread. */
+uint64_t inside_conversations_charged(struct engine *engine);
 /* The share of all requests, in bytes. */
 uint64_t inside_requests_budget(struct engine *engine);
 /* Of that somebody holds so much that @left bytes are left. Returns how much, which is to be given

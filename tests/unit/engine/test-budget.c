@@ -337,7 +337,7 @@ static void test_fits_now(void **state) {
         q.text = NULL;
         q.text_size = 0;
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
-        assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        assert_int_equal(A.err.code, ERR_CONTEXT);
         engine_set_pool_size(r.en, erig_pool(40));
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
         free((void *)(uintptr_t)q.tokens);
