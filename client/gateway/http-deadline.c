@@ -76,8 +76,12 @@ void deadline_update(struct http_conn *conn) {
 
 static void expire(struct http_conn *conn) {
         enum deadline was = conn->deadline;
+        /* Else an answer or a held body has ended the wait, and the turn that sees to it is still to come. */
+        bool waits = deadline_of(conn) == was;
 
         deadline_start(conn, DEADLINE_NONE);
+        if (!waits)
+                return;
         if (was == DEADLINE_HEAD)
                 conn_refuse(conn, 408, "the head of the request did not come in time");
         else if (was == DEADLINE_BODY)
