@@ -125,6 +125,25 @@ static void test_hold(void **state) {
         close(fd);
 }
 
+/* What came with the head and was held leaves no buffer to the connection that is idle behind it. */
+static void test_idle(void **state) {
+        struct rig *rig = *state;
+        struct http_conn *conn;
+        int fd;
+
+        rig_start(rig);
+        sunk.holds = true;
+        rig_ask(rig, "POST /sink HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\nab", &fd);
+        conn = list_entry(rig->server->conns.next, struct http_conn, link);
+        assert_non_null(conn->in.data);
+        http_hold_body(sunk.exchange, false);
+        assert_non_null(strstr(rig_read(rig, fd, NULL), "HTTP/1.1 200 "));
+        assert_int_equal(conn->state, CONN_IDLE);
+        assert_null(conn->in.data);
+        assert_null(conn->out.data);
+        close(fd);
+}
+
 /* Who waits to be asked for the body is asked when it is wanted. */
 static void test_expect(void **state) {
         struct rig *rig = *state;
@@ -340,6 +359,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_pieces),
                 TEST(test_hold),
+                TEST(test_idle),
                 TEST(test_expect),
                 TEST(test_time),
                 TEST(test_answered_late),
