@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/util.h"
 #include "client/gateway/http-private.h"
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -10,11 +9,6 @@
 
 static struct event *event_of(struct http_conn *conn) {
         return (struct event *)(void *)conn->event;
-}
-
-void conn_kill(struct http_conn *conn) {
-        conn->state = CONN_DEAD;
-        conn_mark(conn);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg) {

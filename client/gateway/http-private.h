@@ -119,6 +119,7 @@ struct http_server {
         void *userdata;
         struct http_listener listeners[HTTP_MAX_LISTENERS];
         struct list conns, dirty;
+        void (*turn)(struct http_conn *conn); /* conn_turn() */
         struct list deadlines[N_DEADLINES];
         uint64_t timer_usec;                 /* when the timer goes off, 0: it is not set */
         struct event *flush, *timer, *pause; /* flush: connections are in `dirty` */
@@ -135,10 +136,15 @@ struct http_server {
         char scratch[HTTP_SCRATCH];
 };
 
-/* ---- http-server.c ---- */
+/* ---- http-turn.c ---- */
 
-/* conn_turn() soon. */
+/* @turn: what a connection does in its turn; it may free the connection. */
+int turns_init(struct http_server *server, void (*turn)(struct http_conn *conn), struct err *e);
+void turns_deinit(struct http_server *server);
+/* The connection has a turn soon. */
 void conn_mark(struct http_conn *conn);
+/* It is freed in its next turn. */
+void conn_kill(struct http_conn *conn);
 
 /* ---- http-conn.c ---- */
 
@@ -147,8 +153,6 @@ void conn_new(struct http_server *server, int fd, bool tcp);
 /* Also tells the exchange's owner, and the server when the last one is gone. */
 void conn_free(struct http_conn *conn);
 void conn_turn(struct http_conn *conn);
-/* conn_free() soon. */
-void conn_kill(struct http_conn *conn);
 /* The exchange has ended, its answer is in @out: give it back. */
 void conn_end_exchange(struct http_conn *conn, bool keep);
 
