@@ -120,14 +120,6 @@ void conn_free(struct http_conn *conn) {
         }
 }
 
-void conn_end_exchange(struct http_conn *conn, bool keep) {
-        conn->exchange = exchange_free(conn->exchange);
-        if (conn->state != CONN_DEAD)
-                conn->state = CONN_FLUSH;
-        conn->keep = keep && !conn->server->stopping;
-        conn_mark(conn);
-}
-
 /* Whether the peer has closed, also behind bytes that nobody reads now. */
 static bool peer_is_gone(struct http_conn *conn) {
         struct pollfd p = {.fd = conn->fd, .events = POLLRDHUP};

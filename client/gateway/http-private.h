@@ -153,8 +153,6 @@ void conn_new(struct http_server *server, int fd, bool tcp);
 /* Also tells the exchange's owner, and the server when the last one is gone. */
 void conn_free(struct http_conn *conn);
 void conn_turn(struct http_conn *conn);
-/* The exchange has ended, its answer is in @out: give it back. */
-void conn_end_exchange(struct http_conn *conn, bool keep);
 
 /* ---- http-read.c ---- */
 
