@@ -99,6 +99,7 @@ struct http_conn {
         bool tcp;
         bool keep;           /* after this answer */
         bool over;           /* more than the user may have: it is only refused */
+        bool late;           /* @deadline is over */
         bool progress;       /* bytes came or went: its deadline begins anew */
         bool looks;          /* whether the peer has gone: something happened on the socket */
         bool waits_write;    /* the event is for writing, too */
@@ -172,10 +173,8 @@ void conn_refuse(struct http_conn *conn, unsigned status, const char *message);
 
 int deadlines_init(struct http_server *server, struct err *e);
 void deadlines_deinit(struct http_server *server);
-/* Begin to wait (DEADLINE_NONE: for nothing). */
+/* Begin to wait (DEADLINE_NONE: for nothing); it is not late any more. When the time is over, it is late and has a turn. */
 void deadline_start(struct http_conn *conn, enum deadline deadline);
-/* What conn_turn() does at its end: the deadline that the connection's state has. */
-void deadline_update(struct http_conn *conn);
 
 /* ---- http-users.c ---- */
 
