@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* A connection's life: what it waits for, its beginning and end, its turns. States and invariants: http-private.h. */
 #include "base/util.h"
 #include "client/gateway/http-private.h"
 #include <netinet/in.h>
