@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* A connection's life: what it waits for, its beginning and end, its turns. States and invariants: http-private.h. */
 #include "base/util.h"
 #include "client/gateway/http-private.h"
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -10,11 +10,6 @@
 
 static struct event *event_of(struct http_conn *conn) {
         return (struct event *)(void *)conn->event;
-}
-
-void conn_kill(struct http_conn *conn) {
-        conn->state = CONN_DEAD;
-        conn_mark(conn);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg) {
@@ -37,6 +32,55 @@ static int wait_for(struct http_conn *conn, bool writing) {
                 return -1;
         return event_add(event, NULL);
 }
+
+/* ---- what it waits for ---- */
+
+static enum deadline deadline_of(const struct http_conn *conn) {
+        switch (conn->state) {
+        case CONN_IDLE:
+                return DEADLINE_IDLE;
+        case CONN_HEAD:
+                return DEADLINE_HEAD;
+        case CONN_BODY:
+                return conn->exchange->body_held ? DEADLINE_NONE : DEADLINE_BODY;
+        case CONN_LINGER:
+                return DEADLINE_LINGER;
+        case CONN_ANSWER:
+        case CONN_FLUSH:
+                return conn->out.size > conn->out_at ? DEADLINE_WRITE : DEADLINE_NONE;
+        case CONN_DEAD:
+                break;
+        }
+        return DEADLINE_NONE;
+}
+
+/* The deadline that the connection's state has. */
+static void update_deadline(struct http_conn *conn) {
+        enum deadline wanted = deadline_of(conn);
+        bool restarts = wanted == DEADLINE_BODY || wanted == DEADLINE_WRITE;
+
+        if (wanted != conn->deadline || (restarts && conn->progress))
+                deadline_start(conn, wanted);
+        conn->progress = false;
+}
+
+/* The time for what it waits for is over. */
+static void end_late(struct http_conn *conn) {
+        enum deadline was = conn->deadline;
+
+        deadline_start(conn, DEADLINE_NONE);
+        /* An answer or a held body has ended the wait since the timer went off. */
+        if (deadline_of(conn) != was)
+                return;
+        if (was == DEADLINE_HEAD)
+                conn_refuse(conn, 408, "the head of the request did not come in time");
+        else if (was == DEADLINE_BODY)
+                conn_refuse(conn, 408, "the body of the request did not come in time");
+        else
+                conn_kill(conn);
+}
+
+/* ---- its beginning and its end ---- */
 
 /* The user at the other end; false: there is none any more. */
 static bool learn_uid(int fd, uid_t *ret) {
@@ -96,7 +140,7 @@ void conn_new(struct http_server *server, int fd, bool tcp) {
                 conn_kill(conn);
         else if (conn->over)
                 conn_refuse(conn, 503, "there are too many connections");
-        deadline_update(conn);
+        update_deadline(conn);
 }
 
 void conn_free(struct http_conn *conn) {
@@ -126,13 +170,7 @@ void conn_free(struct http_conn *conn) {
         }
 }
 
-void conn_end_exchange(struct http_conn *conn, bool keep) {
-        conn->exchange = exchange_free(conn->exchange);
-        if (conn->state != CONN_DEAD)
-                conn->state = CONN_FLUSH;
-        conn->keep = keep && !conn->server->stopping;
-        conn_mark(conn);
-}
+/* ---- its turns ---- */
 
 /* Whether the peer has closed, also behind bytes that nobody reads now. */
 static bool peer_is_gone(struct http_conn *conn) {
@@ -179,7 +217,9 @@ static void tell_drained(struct http_conn *conn) {
 }
 
 void conn_turn(struct http_conn *conn) {
-        list_unlink(&conn->dirty);
+        if (conn->late)
+                end_late(conn);
+        list_unlink(&conn->dirty); /* behind end_late(), which marks the connection for this turn */
         conn_write(conn);
         if (conn->state == CONN_FLUSH && conn->out_at == conn->out.size)
                 end_answer(conn);
@@ -199,5 +239,5 @@ void conn_turn(struct http_conn *conn) {
         if (conn->state == CONN_DEAD)
                 conn_free(conn);
         else
-                deadline_update(conn);
+                update_deadline(conn);
 }

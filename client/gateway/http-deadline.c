@@ -3,6 +3,8 @@
  * Deadlines of connections: one timer for all. All deadlines of a kind last equally long, so each kind's list
  * is in the order of its deadlines when new ones are put at its end, and starting or ending one takes no search. The timer may
  * go off for a deadline that was moved; then it is set again.
+ *
+ * A connection whose deadline is over is marked as late, and nothing else: conn_turn() knows what it has waited for.
  */
 #include "base/clock.h"
 #include "base/util.h"
@@ -36,6 +38,7 @@ void deadline_start(struct http_conn *conn, enum deadline deadline) {
         uint64_t now;
 
         conn->deadline = deadline;
+        conn->late = false;
         list_unlink(&conn->deadline_link);
         if (deadline == DEADLINE_NONE)
                 return;
@@ -44,47 +47,6 @@ void deadline_start(struct http_conn *conn, enum deadline deadline) {
         list_append(&server->deadlines[deadline], &conn->deadline_link);
         if (!server->timer_usec || conn->deadline_usec < server->timer_usec)
                 set_timer(server, conn->deadline_usec, now);
-}
-
-static enum deadline deadline_of(const struct http_conn *conn) {
-        switch (conn->state) {
-        case CONN_IDLE:
-                return DEADLINE_IDLE;
-        case CONN_HEAD:
-                return DEADLINE_HEAD;
-        case CONN_BODY:
-                return conn->exchange->body_held ? DEADLINE_NONE : DEADLINE_BODY;
-        case CONN_LINGER:
-                return DEADLINE_LINGER;
-        case CONN_ANSWER:
-        case CONN_FLUSH:
-                return conn->out.size > conn->out_at ? DEADLINE_WRITE : DEADLINE_NONE;
-        case CONN_DEAD:
-                break;
-        }
-        return DEADLINE_NONE;
-}
-
-void deadline_update(struct http_conn *conn) {
-        enum deadline wanted = deadline_of(conn);
-        bool restarts = wanted == DEADLINE_BODY || wanted == DEADLINE_WRITE;
-
-        if (wanted != conn->deadline || (restarts && conn->progress))
-                deadline_start(conn, wanted);
-        conn->progress = false;
-}
-
-static void expire(struct http_conn *conn) {
-        enum deadline was = conn->deadline;
-
-        deadline_start(conn, DEADLINE_NONE);
-        if (was == DEADLINE_HEAD)
-                conn_refuse(conn, 408, "the head of the request did not come in time");
-        else if (was == DEADLINE_BODY)
-                conn_refuse(conn, 408, "the body of the request did not come in time");
-        else
-                conn_kill(conn);
-        conn_mark(conn);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg) {
@@ -103,7 +65,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg) {
                                 next = next ? MIN(next, conn->deadline_usec) : conn->deadline_usec;
                                 break;
                         }
-                        expire(conn);
+                        list_unlink(&conn->deadline_link);
+                        conn->late = true;
+                        conn_mark(conn);
                 }
         }
         if (next)

@@ -16,6 +16,13 @@ static bool reads(const struct http_conn *conn) {
         return conn->state < CONN_BODY || conn->state == CONN_LINGER;
 }
 
+/* @in keeps no memory without bytes. */
+static void consume_in(struct http_conn *conn, size_t size) {
+        buf_consume(&conn->in, size);
+        if (conn->in.size == 0)
+                buf_deinit(&conn->in);
+}
+
 /* The request is complete. */
 static void hand_out(struct http_conn *conn) {
         struct http_server *server = conn->server;
@@ -96,7 +103,7 @@ static void begin_body(struct http_conn *conn) {
                 return;
         take_body(conn, &data, &size);
         /* The request may be answered already, but @in is as it was. */
-        buf_consume(&conn->in, conn->in.size - size);
+        consume_in(conn, conn->in.size - size);
 }
 
 static void refuse_length(struct http_conn *conn) {
@@ -138,7 +145,7 @@ static void parse_head(struct http_conn *conn, size_t size) {
         int r;
 
         r = http_head_parse(&head, (const char *)conn->in.data, size, &status, &e);
-        buf_consume(&conn->in, size);
+        consume_in(conn, size);
         if (r == -ERR_NOMEM) {
                 conn_kill(conn);
         } else if (r < 0) {
@@ -149,8 +156,6 @@ static void parse_head(struct http_conn *conn, size_t size) {
                 begin_request(conn, &head);
         }
         http_head_deinit(&head);
-        if (conn->in.size == 0)
-                buf_deinit(&conn->in);
 }
 
 void conn_take_head(struct http_conn *conn) {

@@ -88,33 +88,6 @@ static void close_listeners(struct http_server *server) {
         }
 }
 
-/* ---- turns of connections ---- */
-
-void conn_mark(struct http_conn *conn) {
-        struct http_server *server = conn->server;
-
-        if (!list_empty(&conn->dirty))
-                return;
-        list_append(&server->dirty, &conn->dirty);
-        if (!server->flushing)
-                event_active(server->flush, EV_TIMEOUT, 0);
-}
-
-/* Those that want another turn have it when the loop has looked at the sockets. */
-static void on_flush(evutil_socket_t fd, short what, void *arg) {
-        static const struct timeval soon = {};
-        struct http_server *server = arg;
-        struct list all;
-
-        server->flushing = true;
-        list_move_all(&all, &server->dirty);
-        while (!list_empty(&all))
-                conn_turn(list_entry(all.next, struct http_conn, dirty));
-        server->flushing = false;
-        if (!list_empty(&server->dirty) && evtimer_add(server->flush, &soon) < 0)
-                event_active(server->flush, EV_TIMEOUT, 0);
-}
-
 /* ---- the server ---- */
 
 static int make_events(struct http_server *server, struct err *e) {
@@ -129,11 +102,11 @@ static int make_events(struct http_server *server, struct err *e) {
         r = users_init(server, e);
         if (r < 0)
                 return r;
-        server->flush = evtimer_new(server->base, on_flush, server);
+        r = turns_init(server, conn_turn, e);
+        if (r < 0)
+                return r;
         server->pause = evtimer_new(server->base, on_pause_over, server);
-        if (!server->flush || !server->pause)
-                return err_set(e, ERR_NOMEM, "no memory for events");
-        return 0;
+        return server->pause ? 0 : err_set(e, ERR_NOMEM, "no memory for events");
 }
 
 int http_server_new(struct http_server **ret, struct event_base *base,
@@ -149,7 +122,6 @@ int http_server_new(struct http_server **ret, struct event_base *base,
         server->handlers = *handlers;
         server->userdata = userdata;
         list_init(&server->conns);
-        list_init(&server->dirty);
         r = make_events(server, e);
         if (r < 0) {
                 http_server_free(server);
@@ -166,10 +138,9 @@ struct http_server *http_server_free(struct http_server *server) {
         server->stopped = NULL;
         while (!list_empty(&server->conns))
                 conn_free(list_entry(server->conns.next, struct http_conn, link));
-        if (server->flush)
-                event_free(server->flush);
         if (server->pause)
                 event_free(server->pause);
+        turns_deinit(server);
         deadlines_deinit(server);
         users_deinit(server);
         free(server);

@@ -62,6 +62,15 @@ static int put_status(struct http_conn *conn, unsigned status, const char *type)
         return r;
 }
 
+/* The answer is in @out as far as there is one. */
+static void end_exchange(struct http_conn *conn, bool keep) {
+        conn->exchange = exchange_free(conn->exchange);
+        if (conn->state != CONN_DEAD)
+                conn->state = CONN_FLUSH;
+        conn->keep = keep && !conn->server->stopping;
+        conn_mark(conn);
+}
+
 /* ---- refusals ---- */
 
 void conn_refuse(struct http_conn *conn, unsigned status, const char *message) {
@@ -86,7 +95,7 @@ void conn_refuse(struct http_conn *conn, unsigned status, const char *message) {
                         &conn->out, "Content-Length: %zu\r\nConnection: close\r\n\r\n", size);
         if (r == 0)
                 r = buf_append(&conn->out, body, size);
-        conn_end_exchange(conn, false);
+        end_exchange(conn, false);
         if (r < 0)
                 conn_kill(conn);
 }
@@ -137,7 +146,7 @@ void http_reply(struct http_exchange *exchange, unsigned status, const char *typ
                 r = put_fields(exchange, keep);
         if (r == 0 && exchange->head.method != HTTP_HEAD && size > 0)
                 r = buf_append(&conn->out, body, size);
-        conn_end_exchange(conn, keep);
+        end_exchange(conn, keep);
         if (r < 0)
                 conn_kill(conn);
 }
@@ -195,7 +204,7 @@ void http_end(struct http_exchange *exchange) {
 
         if (!dead && exchange->chunked && exchange->head.method != HTTP_HEAD)
                 dead = buf_append_str(&conn->out, "0\r\n\r\n") < 0;
-        conn_end_exchange(conn, exchange->head.keep);
+        end_exchange(conn, exchange->head.keep);
         if (dead)
                 conn_kill(conn);
 }
@@ -207,7 +216,7 @@ void http_abort(struct http_exchange *exchange) {
         /* An answer without chunks ends with its connection: only a reset says that it is not complete. */
         if (exchange->begun && !exchange->chunked && conn->tcp)
                 (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-        conn_end_exchange(conn, false);
+        end_exchange(conn, false);
         conn_kill(conn);
 }
 

@@ -7,9 +7,10 @@ A file needs another one if its object has an undefined symbol that the other's 
 tables of functions and shared variables all count. Files that can be reached from each other make a
 circle; ROOMS says how many files the largest circle of a folder may have (1: there is none). In a
 module with floors (table.py) each floor is such a room without a circle, and no file needs a file of a
-floor above its own.
+floor above its own. On a ladder (table.py, too) each file is a floor.
 """
 import collections
+import glob
 import json
 import os
 import subprocess
@@ -85,12 +86,17 @@ def circles(edges):
     return sorted(sorted(c) for c in found)
 
 
-def check_room(folder, allowed, known):
-    sources = {s: o for s, o in known.items() if s.startswith(folder + '/')}
+def built_of(sources):
+    """Sources with those of their objects that are there."""
     built = {s: [p for p in o if os.path.exists(p)] for s, o in sources.items()}
     for source in sorted(s for s in built if not built[s]):
         report.bad(source, 1, 'has no object: build first')
-    edges = graph(built)
+    return built
+
+
+def check_room(folder, allowed, known):
+    sources = {s: o for s, o in known.items() if s.startswith(folder + '/')}
+    edges = graph(built_of(sources))
     for circle in circles(edges):
         if len(circle) > allowed:
             names = ', '.join(f'{os.path.basename(a)} needs {name} of {os.path.basename(b)}'
@@ -109,8 +115,24 @@ def check_floors(folder, floors, known):
                 report.bad(source, 1, f'needs {name} of {other}, a floor above')
 
 
+def check_ladder(prefix, names, known):
+    height = {f'{prefix}{name}.c': i for i, name in enumerate(names)}
+    there = {os.path.relpath(p, root) for p in glob.glob(glob.escape(os.path.join(root, prefix)) + '*.c')}
+    for source in sorted(there - set(height)):
+        report.bad(source, 1, 'has no place on its ladder')
+    for source in sorted(set(height) - there):
+        report.bad(source, 1, 'is on a ladder, but not there')
+    for source, needs in graph(built_of({s: known.get(s, []) for s in there & set(height)})).items():
+        for other, name in sorted(needs.items()):
+            if height[other] > height[source]:
+                report.bad(source, 1, f'needs {name} of {other}, which is above it on the ladder')
+    return len(there)
+
+
 known_objects = objects()
 n_files = sum(check_room(f, n, known_objects) for f, n in ROOMS.items())
 for module, its_floors in table.FLOORS.items():
     check_floors(module, its_floors, known_objects)
+n_files += sum(check_ladder(p, n, known_objects) for p, n in table.LADDERS.items()
+               if os.path.isdir(os.path.join(root, os.path.dirname(p))))
 report.finish(n_files)

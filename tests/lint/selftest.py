@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+import table
+
 root = os.path.abspath(sys.argv[1])
 compiler = sys.argv[2:]
 here = os.path.dirname(os.path.abspath(__file__))
@@ -62,6 +65,8 @@ CLEAN = {
     'tools/clients/parts/node': '#!/bin/sh\n# SPDX-License-Identifier: MIT\ntrue\n',
     'models/make.py': '#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\nprint(1)\n',
 }
+CLEAN.update((f'{prefix}{name}.c', SPDX + f'int ladder_{name}(void);\nint ladder_{name}(void) {{\n        return 1;\n}}\n')
+             for prefix, names in table.LADDERS.items() for name in names)
 
 
 def body(n, comment=''):
@@ -106,6 +111,9 @@ CASES = [
      '2 files in a circle, 1 may be'),
     ('circles', 'daemon/peer.c', 'extern int (*const all[])(void);\nint h(void);\nint h(void) {\n'
                                  '        return all[0]();\n}\n', '2 files in a circle, 1 may be'),
+    ('circles', 'client/gateway/http-turn.c', 'int ladder_conn(void);\nint t(void);\nint t(void) {\n'
+                                              '        return ladder_conn();\n}\n', 'http-conn.c, which is above it'),
+    ('circles', 'client/gateway/http-more.c', SPDX, 'has no place on its ladder'),
     ('mutants', 'lib/seq/seq.c', 'int seq_h(int a) {\n        return a;\n}\n', 'its lines are 2 times in'),
     ('mutants', 'tests/mutants/seq/Q02.patch', mutant('One.\nSuites: seq/seq', 'gone;'), 'its lines are gone'),
     ('mutants', 'tests/mutants/seq/Q02.patch', mutant('One.\nSuites: seq/none'), 'there is no test seq/none'),
@@ -149,6 +157,8 @@ CASES = [
 
 # Additions that must stay allowed.
 FINE = [
+    ('circles', 'client/gateway/http-conn.c', 'int ladder_turn(void);\nint c(void);\nint c(void) {\n'
+                                              '        return ladder_turn();\n}\n'),
     ('circles', 'daemon/peer.c', 'int g(void);\nint k(void);\nint k(void) {\n        return g();\n}\n'),
     ('sizes', 'lib/seq/seq.c', body(101, '/* lint: long because it is a table */\n')),
     ('text', 'docs/design.md', '| It is in `lib/seq` | `lib/seq/seq.c` | `seq_f()` |\n'),
@@ -188,6 +198,8 @@ def run(check, folder):
     if check == 'circles':
         compile_room(folder, 'daemon/')
         compile_room(folder, 'lib/engine/')
+        for prefix in table.LADDERS:
+            compile_room(folder, prefix)
     result = subprocess.run([sys.executable, f'{here}/{check}.py', folder, f'{folder}/build'], text=True,
                             capture_output=True, check=False)
     return result.returncode, result.stdout + result.stderr

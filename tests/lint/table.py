@@ -38,6 +38,12 @@ FLOORS = {
     'lib/engine': ['budget', 'io', 'conv', 'disk', 'memory', 'request', 'run', 'verbs', 'main'],
 }
 
+# Files that share a prefix and are floors without folders, the lowest first: none needs a file behind it in its row, and each
+# file with the prefix has a place.
+LADDERS = {
+    'client/gateway/http-': ['head', 'chunk', 'users', 'turn', 'deadline', 'exchange', 'write', 'read', 'conn', 'server'],
+}
+
 LIB = ['base', 'service', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
 
 # The public header of a module is <module>/<module>.h; these differ. base has many.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bodies that go on as they come, and answers that end when the server stops. */
 #include "base/util.h"
+#include "client/gateway/http-private.h"
 #include "http-rig.h"
 #include "util/test.h"
 #include <stdio.h>
@@ -124,6 +125,25 @@ static void test_hold(void **state) {
         close(fd);
 }
 
+/* What came with the head and was held leaves no buffer to the connection that is idle behind it. */
+static void test_idle(void **state) {
+        struct rig *rig = *state;
+        struct http_conn *conn;
+        int fd;
+
+        rig_start(rig);
+        sunk.holds = true;
+        rig_ask(rig, "POST /sink HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\nab", &fd);
+        conn = list_entry(rig->server->conns.next, struct http_conn, link);
+        assert_non_null(conn->in.data);
+        http_hold_body(sunk.exchange, false);
+        assert_non_null(strstr(rig_read(rig, fd, NULL), "HTTP/1.1 200 "));
+        assert_int_equal(conn->state, CONN_IDLE);
+        assert_null(conn->in.data);
+        assert_null(conn->out.data);
+        close(fd);
+}
+
 /* Who waits to be asked for the body is asked when it is wanted. */
 static void test_expect(void **state) {
         struct rig *rig = *state;
@@ -170,6 +190,54 @@ static void test_time(void **state) {
         answer = rig_read_to_end(rig, fd);
         assert_non_null(strstr(answer, "HTTP/1.1 408 "));
         assert_int_equal(sunk.n_closed, 1);
+        close(fd);
+}
+
+/* A request whose time for the body is over, which nothing has acted on yet: the loop comes to it before it comes to what is
+ * done with the exchange now. */
+static void ask_late(struct rig *rig, int *ret_fd) {
+        struct http_conn *conn;
+
+        rig_ask(rig, "POST /sink HTTP/1.1\r\n" H "Content-Length: 8\r\n\r\nab", ret_fd);
+        conn = list_entry(rig->server->conns.next, struct http_conn, link);
+        assert_int_equal(conn->deadline, DEADLINE_BODY);
+        conn->deadline_usec = 0;
+        event_active(rig->server->timer, EV_TIMEOUT, 0);
+}
+
+/* Who has answered at the last moment has answered: there is no 408 behind it. */
+static void test_answered_late(void **state) {
+        struct rig *rig = *state;
+        struct http_figures figures;
+        const char *answer;
+        int fd;
+
+        rig_start(rig);
+        ask_late(rig, &fd);
+        http_reply(TAKE_PTR(sunk.exchange), 409, "text/plain", "no", 2);
+        answer = rig_read(rig, fd, NULL);
+        assert_non_null(strstr(answer, "HTTP/1.1 409 "));
+        assert_null(strstr(answer, "HTTP/1.1 408 "));
+        http_server_figures(rig->server, &figures);
+        assert_int_equal(figures.n_refused, 0);
+        assert_int_equal(sunk.n_closed, 0);
+        close(fd);
+}
+
+/* Nor is there one for a body that is held at the last moment. */
+static void test_held_late(void **state) {
+        struct rig *rig = *state;
+        int fd;
+
+        rig_start(rig);
+        ask_late(rig, &fd);
+        http_hold_body(sunk.exchange, true);
+        assert_string_equal(rig_read(rig, fd, NULL), "");
+        assert_int_equal(sunk.n_closed, 0);
+        http_hold_body(sunk.exchange, false);
+        rig_send(rig, fd, "cdefgh");
+        assert_non_null(strstr(rig_read(rig, fd, NULL), "HTTP/1.1 200 "));
+        check_got("abcdefgh");
         close(fd);
 }
 
@@ -291,8 +359,11 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_pieces),
                 TEST(test_hold),
+                TEST(test_idle),
                 TEST(test_expect),
                 TEST(test_time),
+                TEST(test_answered_late),
+                TEST(test_held_late),
                 TEST(test_gone),
                 TEST(test_too_large),
                 TEST(test_answer),
