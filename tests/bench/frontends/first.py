@@ -3,20 +3,26 @@
 
 One chat is told by confab's own protocol (bench-say), another one through the gateway, turn by turn, on the same
 daemon; a third one on llama-server. The chat over HTTP is resent as a whole with each request, over a kept
-connection. What is compared are turns of the same number, which have as many tokens. The chats begin with another
-word, so that none of them computes what another one needs; who is first alternates.
+connection. Both clients are small programs in C that stop the time at the first text (bench-say, bench-http). What is
+compared are turns of the same number, which have as many tokens. No chat begins as another one does, so none of them
+computes what another one needs, or is a branch of it; who is first alternates. Some chats are told without a pause:
+what is still to be done after a reply is then in the way of the next turn. The others are told with one, as by a person.
 
 Then the chat of the gateway is told again by confab's own protocol: each reply must be the same text.
 """
 
+import time
+
 from report import fail, median, note, seconds, times
-from sides import Client, Gateway, Server, health
+from sides import Gateway, Server, Stopwatch, check, health
+from wire import chat
 
 WORDS = ("The weather is fine today.", "I have a dog called Biscuit.", "My favourite colour is green.",
          "What is my dog called?", "I live in a small town by the sea.", "Do you like music?",
          "Tell me about the sea.", "What is my favourite colour?", "I went for a long walk.", "Good night.")
 OPENINGS = {"native": "Hello! I am Nora.", "confab": "Hello! I am Emma.", "llama-server": "Hello! I am Anna."}
 REPLY = 8  # tokens
+PAUSES = (0, 0.05)  # seconds before each request
 
 
 class Native:
@@ -30,7 +36,7 @@ class Native:
 
     def tell(self, text):
         got = self.confab.ask(f"tell {self.chat} {self.reply} {text}")
-        return got["first"], got["text"], got["n_prompt"]
+        return got["text_first"], got["text"], got["n_prompt"]
 
     def close(self):
         self.confab.ask(f"close {self.chat}")
@@ -39,13 +45,14 @@ class Native:
 class Http:
     """Chats over a connection, resent as a whole."""
 
-    def __init__(self, side):
-        self.name, self.client = side.name, Client(side)
+    def __init__(self, b, side):
+        self.name, self.side, self.client = side.name, side, Stopwatch(b, side)
         self.messages = []
 
     def tell(self, text):
         self.messages.append({"role": "user", "content": text})
-        first, answer = self.client.say(self.messages, REPLY)
+        first, answer = self.client.ask(chat(self.messages, REPLY))
+        check(self.side, answer)
         self.messages.append({"role": "assistant", "content": answer.text})
         return first, answer.text, answer.usage["prompt_tokens"]
 
@@ -58,12 +65,13 @@ def turns(opening, n):
     return [opening] + [f"{WORDS[i % len(WORDS)]} ({i})" for i in range(n - 1)]
 
 
-def play(chats, openings, n, got):
+def play(chats, openings, n, pause, got):
     """All chats, turn by turn; the first turn, which is told a new conversation, does not count."""
     told = {chat.name: turns(openings[chat.name], n) for chat in chats}
     for i in range(n):
         row = {}
         for chat in chats if i % 2 else reversed(chats):
+            time.sleep(pause)
             row[chat.name] = chat.tell(told[chat.name][i])
         if i > 0:
             for name, (first, _, n_prompt) in row.items():
@@ -89,27 +97,30 @@ def percentile(values, share):
 
 def measure(b, key, model, plan, sides):
     names = ["native"] + [side.name for side in sides]
-    got = {name: {"first": [], "prompt": []} for name in names}
-    for number in range(plan["chats"]):
-        http = [Http(side) for side in sides]
-        chats = [Native(sides[0], number), *http]
-        openings = {name: OPENINGS[name] + plan["more"] for name in names}
-        play(chats, openings, plan["turns"], got)
-        if number == 0:
-            check_replies(sides[0], number, http[0].messages)
-        for chat in chats:
-            chat.close()
-    got["health"] = [health(sides[0]) for _ in range(200)]
-    b.values[f"first.{key}"] = got
-    rows(b.table, model, got, plan)
+    for pause in PAUSES:
+        got = {name: {"first": [], "prompt": []} for name in names}
+        for number in range(plan["chats"]):
+            chat_number = f"{number}-{pause}"
+            http = [Http(b, side) for side in sides]
+            chats = [Native(sides[0], chat_number), *http]
+            openings = {name: f"{OPENINGS[name]} ({chat_number}){plan['more']}" for name in names}
+            play(chats, openings, plan["turns"], pause, got)
+            if number == 0:
+                check_replies(sides[0], chat_number, http[0].messages)
+            for chat_ in chats:
+                chat_.close()
+        b.values[f"first.{key}.{pause}"] = got
+        rows(b.table, model, got, plan, pause)
+    b.table.row("GET /health on a new connection", [health(sides[0]) for _ in range(200)], seconds)
 
 
-def rows(t, text, got, plan):
+def rows(t, text, got, plan, pause):
     native, through = got["native"]["first"], got["confab"]["first"]
     added = [a - b for a, b in zip(through, native)]
     prompts = got["confab"]["prompt"]
     t.heading(f"first: time to the first text of a reply in a warm chat of {min(prompts)} to {max(prompts)} tokens,"
-              f" {len(native)} turns of {plan['chats']} chats ({text})")
+              f" {len(native)} turns of {plan['chats']} chats, {seconds(pause) + ' after' if pause else 'right behind'}"
+              f" the one before ({text})")
     t.row("confab's own protocol", native, seconds)
     t.row("  of 100 turns the second slowest", percentile(native, 0.99), seconds)
     t.row("through the gateway, history resent", through, seconds)
@@ -118,7 +129,6 @@ def rows(t, text, got, plan):
     t.row("  the fastest tenth: more than without it",
           max(0.0, percentile(through, 0.1) - percentile(native, 0.1)), seconds,
           f"{seconds(percentile(native, 0.1))} and {seconds(percentile(through, 0.1))}", aim="<= 2 ms")
-    t.row("GET /health on a new connection", got["health"], seconds)
     if "llama-server" in got:
         peer = got["llama-server"]["first"]
         t.row("llama-server, history resent", peer, seconds, f"confab: {seconds(median(through))}",
@@ -129,9 +139,9 @@ def rows(t, text, got, plan):
 def part_first(b):
     quick = b.o.quick
     plans = [("small", "the bundled model", b.bundled("q8_0"),
-              {"chats": 1 if quick else 6, "turns": 12 if quick else 66, "more": ""}),
+              {"chats": 1 if quick else 3, "turns": 12 if quick else 66, "more": ""}),
              ("long", "a tiny model, the first message as long as an agent's", b.model("tiny:llama", "65536"),
-              {"chats": 1, "turns": 4 if quick else 40, "more": " x" * (4000 if quick else 20000)})]
+              {"chats": 1, "turns": 4 if quick else 20, "more": " x" * (4000 if quick else 20000)})]
     for key, text, model, plan in plans:
         note(f"first: {text}")
         sides = [Gateway(b, "first", model, 1 << 30)]

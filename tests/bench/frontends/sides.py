@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The sides of tools/bench frontends: confabd behind a confab-gateway, and llama-server. Both are spoken to by HTTP."""
 
+import json
 import resource
 import socket
 import subprocess
@@ -8,7 +9,7 @@ import time
 
 from players import Confab, Peer
 from report import fail
-from wire import LONG, ask, chat, request
+from wire import LONG, Answer, ask, chat, request
 
 
 def memory(pid):
@@ -110,6 +111,29 @@ class Client:
         if self.s:
             self.s.close()
         self.s = None
+
+
+class Stopwatch:
+    """A client in C that measures (bench-http); what it measures is the server's time, and hardly its own."""
+
+    def __init__(self, b, side):
+        where = str(side.port) if isinstance(side, Server) else side.path
+        self.program = subprocess.Popen([b.program("http"), where], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, data):
+        """Send a request: (seconds to the first text, the answer)."""
+        self.program.stdin.write(b"%d\n" % len(data) + data)
+        self.program.stdin.flush()
+        line = self.program.stdout.readline()
+        if not line:
+            fail(f"bench-http ended with status {self.program.wait()}")
+        got, answer = json.loads(line), Answer()
+        answer.feed(self.program.stdout.read(got["size"]), 0.0)
+        answer.end()
+        return got["first"], answer
+
+    def close(self):
+        self.program.communicate()
 
 
 def check(side, answer):

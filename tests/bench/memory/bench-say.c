@@ -15,8 +15,8 @@
  * say-at keeps the first TURNS turns and goes on from there; without tokens it replies once more. tell
  * says a message of words, in the model's chat format.
  * Each request is answered with a line of JSON: {"value":N} for stat, and for say, say-at and tell the
- * seconds from sending the request to its first token ("first") and to its end ("total"), where the
- * memory came from, the text of the reply and its tokens. For the others it is {"total":SECONDS}. An error is
+ * seconds from sending the request to its first token ("first"), to its first text ("text_first", if there is none the end) and to
+ * its end ("total"), where the memory came from, the text of the reply and its tokens. For the others it is {"total":SECONDS}. An error is
  * {"error":"..."}.
  */
 #include <stdio.h>
@@ -32,7 +32,7 @@
 #define MAX_TOKENS 65536
 
 struct said {
-        double sent, first, ended;
+        double sent, first, text_first, ended;
         struct confab_done done;
         int32_t *reply;
         size_t n_reply;
@@ -46,6 +46,8 @@ static void on_event(void *userdata, const struct confab_event *event) {
 
         switch (event->kind) {
         case CONFAB_EVENT_DELTA:
+                if (s->text.size == 0 && event->delta->text_size > 0)
+                        s->text_first = bench_now();
                 if (buf_append(&s->text, event->delta->text, event->delta->text_size) < 0)
                         bench_die("out of memory");
                 for (size_t i = 0; i < event->delta->n_tokens && s->n_reply < MAX_TOKENS; i++) {
@@ -80,10 +82,12 @@ static void print_text(const struct buf *text) {
 }
 
 static void print_said(const struct said *s) {
-        printf("{\"first\":%.6f,\"total\":%.6f,\"n_prompt\":%u,\"n_ram\":%u,\"n_disk\":%u,"
+        printf("{\"first\":%.6f,\"text_first\":%.6f,\"total\":%.6f,\"n_prompt\":%u,\"n_ram\":%u,"
+               "\"n_disk\":%u,"
                "\"n_computed\":%u,\"queued\":%.6f,\"restore\":%.6f,\"prefill\":%.6f,\"text\":",
-                s->first - s->sent, s->ended - s->sent, s->done.n_prompt, s->done.n_ram,
-                s->done.n_disk, s->done.n_computed, (double)s->done.queued_usec / 1e6,
+                s->first - s->sent, (s->text_first > 0 ? s->text_first : s->ended) - s->sent,
+                s->ended - s->sent, s->done.n_prompt, s->done.n_ram, s->done.n_disk,
+                s->done.n_computed, (double)s->done.queued_usec / 1e6,
                 (double)s->done.restore_usec / 1e6, (double)s->done.prefill_usec / 1e6);
         print_text(&s->text);
         printf(",\"tokens\":[");

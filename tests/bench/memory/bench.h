@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the programs behind `tools/bench memory` share. They measure and print; the tool makes the
+ * What the programs behind `tools/bench` share. They measure and print; the tool makes the
  * table. One line of JSON per figure on stdout:
  *
  *      {"name":"warm.cache.2048","values":[0.0123,0.0119]}
