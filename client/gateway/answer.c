@@ -247,7 +247,7 @@ void answer_start(struct gateway_call *call, const struct answer_kind *kind, voi
                 writer_free(writer);
                 if (kind->ended)
                         kind->ended(userdata);
-                err_set(&e, ERR_NOMEM, "out of memory");
+                err_no_memory(&e);
                 gateway_refuse_err(call, kind->dialect, &e);
                 return;
         }

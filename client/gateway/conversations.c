@@ -23,7 +23,7 @@ struct conversing *conversing_new(struct gateway_call *call) {
         struct err e;
 
         if (!conversing) {
-                responses_no_memory(&e);
+                err_no_memory(&e);
                 gateway_refuse_err(call, &gateway_responses, &e);
                 return NULL;
         }

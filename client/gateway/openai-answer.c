@@ -211,7 +211,7 @@ static int begin_talk(struct openai_answer *answer, struct err *e) {
         if (answer->options.echo && fields->raw_size > 0 &&
                 buf_append(&answer->echo, fields->raw, fields->raw_size) < 0) {
                 form_free(form);
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         }
         return talk_new(&answer->talk, gateway_backends(answer->call->gateway),
                 &gateway_settings(answer->call->gateway)->talk, &answer->call->owner, form,
@@ -226,7 +226,7 @@ void openai_answer_start(struct gateway_call *call, enum openai_kind kind,
 
         if (!answer) {
                 openai_prompts_deinit(prompts);
-                err_set(&e, ERR_NOMEM, "out of memory");
+                err_no_memory(&e);
                 openai_refuse(call, NULL, &e);
                 return;
         }

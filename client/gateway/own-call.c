@@ -319,7 +319,7 @@ static int read_body(struct own_call *own, struct err *e) {
         http_drop_body(exchange);
         if (r == 0 && !own->body)
                 own->body = json_object();
-        return r == 0 && !own->body ? own_no_memory(e) : r;
+        return r == 0 && !own->body ? err_no_memory(e) : r;
 }
 
 /* "-" stands for a name that a path can't have: it is in the query. */
@@ -361,7 +361,7 @@ static int read_request(struct own_call *own, struct fields *fields, struct err 
         own->asked.request.in_stream = true; /* files: the gateway has no descriptors to pass on */
         if (r == 0 && own->asked.whole) {
                 own->reply = own_reply_new();
-                r = own->reply ? 0 : own_no_memory(e);
+                r = own->reply ? 0 : err_no_memory(e);
         }
         return r;
 }
@@ -373,7 +373,7 @@ struct own_call *own_new(struct gateway_call *call, const struct own_route *rout
         int r;
 
         if (!own) {
-                own_no_memory(&e);
+                err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
                 return NULL;
         }

@@ -72,7 +72,7 @@ static void reply_models(void *userdata) {
         struct err e = {0};
 
         if (write_models(&json, call) < 0) {
-                own_no_memory(&e);
+                err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
         } else {
                 gateway_reply_json(call, &json);
@@ -92,7 +92,7 @@ void own_handle_models(struct gateway_call *call) {
         http_set_ops(call->exchange, &ops, call);
         if (backends_refresh(gateway_backends(call->gateway), MAX_AGE_USEC, reply_models, call) <
                 0) {
-                own_no_memory(&e);
+                err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
         }
 }

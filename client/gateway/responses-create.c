@@ -48,7 +48,7 @@ static int prepare_known(struct responses_creating *creating, struct err *e) {
                 creating->n_leading = responses_leading_references(creating->body);
         creating->known.n = creating->n_references - creating->n_leading;
         creating->known.items = calloc(creating->known.n + 1, sizeof(*creating->known.items));
-        return creating->known.items ? 0 : responses_no_memory(e);
+        return creating->known.items ? 0 : err_no_memory(e);
 }
 
 /* ---- the place ---- */
@@ -195,7 +195,7 @@ static void create(struct gateway_call *call, bool counts) {
         int r;
 
         if (!creating) {
-                responses_no_memory(&e);
+                err_no_memory(&e);
                 gateway_refuse_err(call, &gateway_responses, &e);
                 return;
         }

@@ -93,13 +93,13 @@ int gateway_fill_form(const struct gateway_call *call, struct form *form, struct
         if (session && !fields->session) {
                 fields->session = form_strdup(form, session);
                 if (!fields->session)
-                        return err_set(e, ERR_NOMEM, "out of memory");
+                        return err_no_memory(e);
         }
         if (!name)
                 return 0;
         fields->conversation = form_strdup(form, name);
         if (!fields->conversation)
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         fields->place = FORM_NAMED;
         return 0;
 }
