@@ -10,18 +10,15 @@
 #define MAX_AGE_USEC 5000000ull
 
 static void put_text(struct json *json, const char *key, const char *text) {
-        json_put_key(json, key);
-        json_put_string(json, text);
+        json_put_key_string(json, key, text);
 }
 
 static void put_number(struct json *json, const char *key, uint64_t number) {
-        json_put_key(json, key);
-        json_put_u64(json, number);
+        json_put_key_u64(json, key, number);
 }
 
 static void put_flag(struct json *json, const char *key, bool flag) {
-        json_put_key(json, key);
-        json_put_bool(json, flag);
+        json_put_key_bool(json, key, flag);
 }
 
 static void put_model(struct json *json, const struct backend_model *model, bool is_default) {

@@ -143,10 +143,8 @@ static int write_count(struct buf *out, uint32_t n_tokens) {
 
         json_init(&j, out);
         json_object_begin(&j);
-        json_put_key(&j, "object");
-        json_put_string(&j, "response.input_tokens");
-        json_put_key(&j, "input_tokens");
-        json_put_u64(&j, n_tokens);
+        json_put_key_string(&j, "object", "response.input_tokens");
+        json_put_key_u64(&j, "input_tokens", n_tokens);
         json_object_end(&j);
         return json_finish(&j);
 }

@@ -145,8 +145,7 @@ static void put_named_id(struct json *j, const char *key, const struct responses
 
         if (item)
                 responses_id_encode(&item->id, id);
-        json_put_key(j, key);
-        json_put_string(j, item ? id : NULL);
+        json_put_key_string(j, key, item ? id : NULL);
 }
 
 static int write_list(struct buf *out, const struct collection *from) {
@@ -155,8 +154,7 @@ static int write_list(struct buf *out, const struct collection *from) {
 
         json_init(&j, out);
         json_object_begin(&j);
-        json_put_key(&j, "object");
-        json_put_string(&j, "list");
+        json_put_key_string(&j, "object", "list");
         json_put_key(&j, "data");
         json_array_begin(&j);
         for (size_t i = 0; i < n; i++)
@@ -164,8 +162,7 @@ static int write_list(struct buf *out, const struct collection *from) {
         json_array_end(&j);
         put_named_id(&j, "first_id", n > 0 ? item_at(from, 0) : NULL);
         put_named_id(&j, "last_id", n > 0 ? item_at(from, n - 1) : NULL);
-        json_put_key(&j, "has_more");
-        json_put_bool(&j, from->n > n);
+        json_put_key_bool(&j, "has_more", from->n > n);
         json_object_end(&j);
         return json_finish(&j);
 }
