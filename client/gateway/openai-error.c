@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors and models in OpenAI's form. */
+/* Errors, lists and models in OpenAI's form. */
 #include "base/json.h"
 #include "base/util.h"
 #include "client/gateway/gateway.h"
@@ -79,6 +79,13 @@ int openai_error_body(struct buf *out, unsigned status, const char *code, const 
         return json_finish(&j);
 }
 
+void openai_list_begin(struct json *j) {
+        json_object_begin(j);
+        json_put_key_string(j, "object", "list");
+        json_put_key(j, "data");
+        json_array_begin(j);
+}
+
 static void put_model(struct json *j, const struct backend_model *model) {
         json_object_begin(j);
         json_put_key_string(j, "id", model->name);
@@ -112,10 +119,7 @@ int openai_write_models(
         struct json j;
 
         json_init(&j, out);
-        json_object_begin(&j);
-        json_put_key_string(&j, "object", "list");
-        json_put_key(&j, "data");
-        json_array_begin(&j);
+        openai_list_begin(&j);
         for (size_t i = 0; i < n_models; i++)
                 put_model(&j, models[i]);
         json_array_end(&j);

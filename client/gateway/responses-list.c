@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/gateway/responses-list.h"
 #include "base/util.h"
+#include "client/gateway/openai-reply.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,10 +154,7 @@ static int write_list(struct buf *out, const struct collection *from) {
         struct json j;
 
         json_init(&j, out);
-        json_object_begin(&j);
-        json_put_key_string(&j, "object", "list");
-        json_put_key(&j, "data");
-        json_array_begin(&j);
+        openai_list_begin(&j);
         for (size_t i = 0; i < n; i++)
                 responses_put_item(&j, item_at(from, i), false, NULL);
         json_array_end(&j);
