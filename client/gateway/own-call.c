@@ -250,7 +250,8 @@ static bool ask_again(struct own_call *own, const struct confab_error *error) {
         return true;
 }
 
-struct backend *own_find_backend(struct gateway_call *call) {
+/* The daemon that the call names: by the query's `model`, or the field X-Confab-Model. NULL: there is none. */
+static struct backend *find_backend(struct gateway_call *call) {
         const char *name = http_query(call->exchange, "model");
 
         if (!name)
@@ -271,7 +272,7 @@ static void begin(struct own_call *own) {
 static void on_models(void *userdata) {
         struct own_call *own = userdata;
 
-        own->backend = own_find_backend(own->call);
+        own->backend = find_backend(own->call);
         if (own->backend)
                 begin(own);
         else
@@ -289,7 +290,7 @@ static void on_closed_early(void *userdata) {
 void own_ask(struct own_call *own) {
         static const struct http_answer_ops ops = {.closed = on_closed_early};
 
-        own->backend = own_find_backend(own->call);
+        own->backend = find_backend(own->call);
         if (own->backend) {
                 begin(own);
                 return;

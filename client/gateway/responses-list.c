@@ -93,7 +93,8 @@ static int tell_rest(void *userdata, const struct responses_item *item) {
         return without->fn(without->userdata, &rest);
 }
 
-int responses_each_in_range(const struct responses_range *range, const struct responses_id *of,
+/* Calls @fn for each item of a turn, without instructions. */
+static int each_in_range(const struct responses_range *range, const struct responses_id *of,
         uint32_t number, const struct confab_turn *turn, responses_item_fn fn, void *userdata) {
         struct without without = {range, fn, userdata};
 
@@ -177,8 +178,7 @@ int responses_write_page(struct buf *out, const struct responses_page *page,
                 uint32_t number = c->first_turn + (uint32_t)i;
 
                 if (number >= from && number < before)
-                        r = responses_each_in_range(
-                                range, of, number, &c->turns[i], collect, &items);
+                        r = each_in_range(range, of, number, &c->turns[i], collect, &items);
         }
         if (r == 0)
                 r = write_list(out, &items);
