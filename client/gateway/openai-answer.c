@@ -172,16 +172,13 @@ static void on_done(void *userdata, unsigned choice, const struct confab_done *d
 static int begin_talk(struct openai_answer *answer, struct err *e);
 
 static void on_ended(void *userdata, const struct talk_error *error) {
-        static const struct talk_error cancelled = {.status = 409,
-                .code = CONFAB_CANCELLED,
-                .message = "the reply was cancelled by another request"};
         struct openai_answer *answer = userdata;
         struct err e = {};
 
         if (error) {
                 fail_answer(answer, error);
         } else if (answer->cancelled) {
-                fail_answer(answer, &cancelled);
+                fail_answer(answer, &talk_error_cancelled);
         } else if (++answer->prompt == answer->n_prompts) {
                 end_answer(answer);
         } else {
