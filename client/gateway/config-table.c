@@ -60,7 +60,8 @@ static const struct setting table[] = {
                         "users "
                         "it asks, like x-openwebui-user-id: each value is a tenant of its own. "
                         "Only "
-                        "for programs that set it themselves."},
+                        "for programs that set it themselves. A token with a tenant takes no "
+                        "other."},
         {"expire", SETTING_DURATION, AT(expire), 60 * USEC, 87600 * HOUR, "720h", .zero = "never",
                 .metavar = "TIME",
                 .help = "Conversations that clients did not name are closed when they were not "

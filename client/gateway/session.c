@@ -29,6 +29,9 @@ static int find_tenant(struct gateway_call *call, struct err *e) {
                 return 0;
         if (!tokens_tenant_possible(label))
                 return err_set(e, ERR_INVALID, "%.60s has to have 1 to 128 bytes of text", name);
+        if (call->owner.tenant[0] && strcmp(call->owner.tenant, label) != 0)
+                return err_set(
+                        e, ERR_CONFLICT, "the token is one tenant's: %.60s names another", name);
         memcpy(call->owner.tenant, label, strlen(label) + 1);
         return 0;
 }
