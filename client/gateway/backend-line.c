@@ -294,17 +294,21 @@ static bool is_gone(const struct confab_error *e) {
                confab_error_is(e, CONFAB_UNAVAILABLE) || confab_error_is(e, CONFAB_SHUTDOWN);
 }
 
-static void stop_waiting(struct backend *backend) {
+/* True: the line waited for an answer, and does not any more. */
+static bool line_release(struct line *line) {
+        if (!line->waits)
+                return false;
+        line->waits = false;
+        line_hold(line);
+        return true;
+}
+
+/* The model is known. */
+static void release_all(struct backend *backend) {
         struct list *it;
 
-        list_for_each (it, &backend->lines) {
-                struct line *line = list_entry(it, struct line, link);
-
-                if (!line->waits)
-                        continue;
-                line->waits = false;
-                line_hold(line);
-        }
+        list_for_each (it, &backend->lines)
+                line_release(list_entry(it, struct line, link));
 }
 
 /* The answer to the line's own question. */
@@ -314,7 +318,7 @@ static void on_model(void *userdata, const struct confab_event *event) {
         line->told = event->kind == CONFAB_EVENT_MODEL_INFO;
         if (line->told) {
                 backend_learn(line->backend, event->model_info);
-                stop_waiting(line->backend);
+                release_all(line->backend);
                 return;
         }
         if (event->kind == CONFAB_EVENT_ERROR && is_gone(event->error))
@@ -403,11 +407,7 @@ static void pass_question(struct backend *backend) {
         list_for_each (it, &backend->lines) {
                 struct line *line = list_entry(it, struct line, link);
 
-                if (!line->waits)
-                        continue;
-                line->waits = false;
-                line_hold(line);
-                if (lives(line) && line_ask(line) == 0 &&
+                if (line_release(line) && lives(line) && line_ask(line) == 0 &&
                         (line->waits || !list_empty(&line->question)))
                         return;
         }
