@@ -101,16 +101,11 @@ static void put_failed(struct all *a) {
                 if (!one->failed)
                         continue;
                 json_object_begin(&a->j);
-                json_put_key(&a->j, "id");
-                json_put_u64(&a->j, one->id);
-                json_put_key(&a->j, "name");
-                json_put_string(&a->j, one->name);
-                json_put_key(&a->j, "code");
-                json_put_string(&a->j, one->why.code);
-                json_put_key(&a->j, "message");
-                json_put_string(&a->j, one->why.message);
-                json_put_key(&a->j, "retry");
-                json_put_bool(&a->j, one->why.retry);
+                json_put_key_u64(&a->j, "id", one->id);
+                json_put_key_string(&a->j, "name", one->name);
+                json_put_key_string(&a->j, "code", one->why.code);
+                json_put_key_string(&a->j, "message", one->why.message);
+                json_put_key_bool(&a->j, "retry", one->why.retry);
                 json_object_end(&a->j);
         }
         json_array_end(&a->j);

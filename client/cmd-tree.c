@@ -120,22 +120,14 @@ static void draw_json(struct tree *t, const struct node *n, size_t depth) {
         struct json *j = &t->j;
 
         json_object_begin(j);
-        json_put_key(j, "id");
-        json_put_u64(j, n->id);
-        json_put_key(j, "name");
-        json_put_string(j, n->name);
-        json_put_key(j, "parent");
-        json_put_u64(j, n->parent == NONE ? 0 : t->nodes[n->parent].id);
-        json_put_key(j, "depth");
-        json_put_u64(j, depth);
-        json_put_key(j, "fork_pos");
-        json_put_u64(j, n->fork_pos);
-        json_put_key(j, "n_turns");
-        json_put_u64(j, n->n_turns);
-        json_put_key(j, "n_tokens");
-        json_put_u64(j, n->n_tokens);
-        json_put_key(j, "residency");
-        json_put_string(j, confab_residency_name(n->residency));
+        json_put_key_u64(j, "id", n->id);
+        json_put_key_string(j, "name", n->name);
+        json_put_key_u64(j, "parent", n->parent == NONE ? 0 : t->nodes[n->parent].id);
+        json_put_key_u64(j, "depth", depth);
+        json_put_key_u64(j, "fork_pos", n->fork_pos);
+        json_put_key_u64(j, "n_turns", n->n_turns);
+        json_put_key_u64(j, "n_tokens", n->n_tokens);
+        json_put_key_string(j, "residency", confab_residency_name(n->residency));
         json_object_end(j);
 }
 

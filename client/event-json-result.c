@@ -38,25 +38,20 @@ void event_json_model(struct json *j, const struct confab_model_info *model) {
 
         json_object_begin(j);
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-                json_put_key(j, texts[i].key);
-                json_put_string(j, texts[i].text);
+                json_put_key_string(j, texts[i].key, texts[i].text);
         }
         for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-                json_put_key(j, numbers[i].key);
-                json_put_u64(j, numbers[i].number);
+                json_put_key_u64(j, numbers[i].key, numbers[i].number);
         }
-        json_put_key(j, "takes_tools");
-        json_put_bool(j, model->takes_tools);
-        json_put_key(j, "reasons");
-        json_put_bool(j, model->reasons);
+        json_put_key_bool(j, "takes_tools", model->takes_tools);
+        json_put_key_bool(j, "reasons", model->reasons);
         json_object_end(j);
 }
 
 void event_json_stats(struct json *j, const struct confab_stats *stats) {
         json_object_begin(j);
         for (size_t i = 0; i < stats->n_stats; i++) {
-                json_put_key(j, stats->stats[i].name);
-                json_put_u64(j, stats->stats[i].value);
+                json_put_key_u64(j, stats->stats[i].name, stats->stats[i].value);
         }
         json_object_end(j);
 }
@@ -72,11 +67,9 @@ void event_json_list(
                 json_object_end(j);
         }
         json_array_end(j);
-        json_put_key(j, "more");
-        json_put_bool(j, list->more);
+        json_put_key_bool(j, "more", list->more);
         if (list->cursor) {
-                json_put_key(j, "cursor");
-                json_put_string(j, list->cursor);
+                json_put_key_string(j, "cursor", list->cursor);
         }
         json_object_end(j);
 }
@@ -92,11 +85,8 @@ void event_json_found(
         } else {
                 json_put_null(j);
         }
-        json_put_key(j, "at_turn");
-        json_put_u64(j, found->at_turn);
-        json_put_key(j, "n_messages");
-        json_put_u64(j, found->n_messages);
-        json_put_key(j, "other_session");
-        json_put_bool(j, found->other_session);
+        json_put_key_u64(j, "at_turn", found->at_turn);
+        json_put_key_u64(j, "n_messages", found->n_messages);
+        json_put_key_bool(j, "other_session", found->other_session);
         json_object_end(j);
 }

@@ -4,21 +4,6 @@
 #include "base/util.h"
 #include <stdio.h>
 
-static void put_u64(struct json *j, const char *key, uint64_t v) {
-        json_put_key(j, key);
-        json_put_u64(j, v);
-}
-
-static void put_str(struct json *j, const char *key, const char *s) {
-        json_put_key(j, key);
-        json_put_string(j, s);
-}
-
-static void put_bool(struct json *j, const char *key, bool v) {
-        json_put_key(j, key);
-        json_put_bool(j, v);
-}
-
 static void put_float(struct json *j, const char *key, float v) {
         json_put_key(j, key);
         json_put_float(j, v);
@@ -47,17 +32,17 @@ static void put_seed(struct json *j, uint64_t seed, enum event_json_seeds seeds)
         char text[24];
 
         if (seeds == EVENT_JSON_SEED_NUMBER) {
-                put_u64(j, "seed", seed);
+                json_put_key_u64(j, "seed", seed);
                 return;
         }
         snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
-        put_str(j, "seed", text);
+        json_put_key_string(j, "seed", text);
 }
 
 static void put_error(struct json *j, const struct confab_error *e) {
-        put_str(j, "code", e->code);
-        put_str(j, "message", e->message);
-        put_bool(j, "retry", e->retry);
+        json_put_key_string(j, "code", e->code);
+        json_put_key_string(j, "message", e->message);
+        json_put_key_bool(j, "retry", e->retry);
 }
 
 static void put_sampling(
@@ -67,7 +52,7 @@ static void put_sampling(
         if (s->has & CONFAB_HAS_TEMPERATURE)
                 put_float(j, "temperature", s->temperature);
         if (s->has & CONFAB_HAS_TOP_K)
-                put_u64(j, "top_k", s->top_k);
+                json_put_key_u64(j, "top_k", s->top_k);
         if (s->has & CONFAB_HAS_TOP_P)
                 put_float(j, "top_p", s->top_p);
         if (s->has & CONFAB_HAS_MIN_P)
@@ -79,7 +64,7 @@ static void put_sampling(
         if (s->has & CONFAB_HAS_FREQUENCY_PENALTY)
                 put_float(j, "frequency_penalty", s->frequency_penalty);
         if (s->has & CONFAB_HAS_PENALTY_LAST_N)
-                put_u64(j, "penalty_last_n", s->penalty_last_n);
+                json_put_key_u64(j, "penalty_last_n", s->penalty_last_n);
         if (s->has & CONFAB_HAS_SEED)
                 put_seed(j, s->seed, seeds);
         if (s->n_biases) {
@@ -104,18 +89,18 @@ void event_json_parts(struct json *j, const struct confab_part *parts, size_t n)
                 const struct confab_part *part = &parts[i];
 
                 json_object_begin(j);
-                put_u64(j, "index", part->index);
-                put_str(j, "kind", confab_part_name(part->kind));
+                json_put_key_u64(j, "index", part->index);
+                json_put_key_string(j, "kind", confab_part_name(part->kind));
                 if (part->call_id)
-                        put_str(j, "call_id", part->call_id);
+                        json_put_key_string(j, "call_id", part->call_id);
                 if (part->name)
-                        put_str(j, "name", part->name);
+                        json_put_key_string(j, "name", part->name);
                 json_put_key(j, "text");
                 json_put_string_n(j, part->text, part->text_size);
                 if (part->ends)
-                        put_bool(j, "ends", true);
+                        json_put_key_bool(j, "ends", true);
                 if (part->broken)
-                        put_str(j, "broken", part->broken);
+                        json_put_key_string(j, "broken", part->broken);
                 json_object_end(j);
         }
         json_array_end(j);
@@ -126,10 +111,10 @@ static void put_results(struct json *j, const struct confab_turn *t) {
         json_array_begin(j);
         for (size_t i = 0; i < t->n_results; i++) {
                 json_object_begin(j);
-                put_str(j, "call_id", t->results[i].call_id);
+                json_put_key_string(j, "call_id", t->results[i].call_id);
                 if (t->results[i].name)
-                        put_str(j, "name", t->results[i].name);
-                put_str(j, "content", t->results[i].text);
+                        json_put_key_string(j, "name", t->results[i].name);
+                json_put_key_string(j, "content", t->results[i].text);
                 json_object_end(j);
         }
         json_array_end(j);
@@ -138,32 +123,32 @@ static void put_results(struct json *j, const struct confab_turn *t) {
 static void put_run(struct json *j, const struct confab_run *run, enum event_json_seeds seeds) {
         json_put_key(j, "run");
         json_object_begin(j);
-        put_str(j, "model", run->model);
+        json_put_key_string(j, "model", run->model);
         put_seed(j, run->seed, seeds);
-        put_u64(j, "n_prompt", run->n_prompt);
-        put_u64(j, "n_generated", run->n_generated);
-        put_u64(j, "n_ram", run->n_ram);
-        put_u64(j, "n_disk", run->n_disk);
-        put_u64(j, "n_shared", run->n_shared);
-        put_u64(j, "n_computed", run->n_computed);
-        put_u64(j, "queued_usec", run->queued_usec);
-        put_u64(j, "restore_usec", run->restore_usec);
-        put_u64(j, "prefill_usec", run->prefill_usec);
-        put_u64(j, "decode_usec", run->decode_usec);
+        json_put_key_u64(j, "n_prompt", run->n_prompt);
+        json_put_key_u64(j, "n_generated", run->n_generated);
+        json_put_key_u64(j, "n_ram", run->n_ram);
+        json_put_key_u64(j, "n_disk", run->n_disk);
+        json_put_key_u64(j, "n_shared", run->n_shared);
+        json_put_key_u64(j, "n_computed", run->n_computed);
+        json_put_key_u64(j, "queued_usec", run->queued_usec);
+        json_put_key_u64(j, "restore_usec", run->restore_usec);
+        json_put_key_u64(j, "prefill_usec", run->prefill_usec);
+        json_put_key_u64(j, "decode_usec", run->decode_usec);
         json_object_end(j);
 }
 
 static void put_turn(struct json *j, const struct confab_turn *t, enum event_json_seeds seeds) {
-        put_str(j, "role", confab_role_name(t->role));
+        json_put_key_string(j, "role", confab_role_name(t->role));
         put_bytes(j, t->text);
-        put_u64(j, "start", t->start);
-        put_u64(j, "end", t->end);
+        json_put_key_u64(j, "start", t->start);
+        json_put_key_u64(j, "end", t->end);
         if (t->finish)
-                put_str(j, "finish", confab_finish_name(t->finish));
+                json_put_key_string(j, "finish", confab_finish_name(t->finish));
         if (t->created_usec)
-                put_u64(j, "created_usec", t->created_usec);
+                json_put_key_u64(j, "created_usec", t->created_usec);
         if (t->tools)
-                put_str(j, "tools", t->tools);
+                json_put_key_string(j, "tools", t->tools);
         if (t->role == CONFAB_ROLE_TOOL)
                 put_results(j, t);
         if (t->n_parts)
@@ -178,7 +163,7 @@ void event_json_turns(
         json_array_begin(j);
         for (size_t i = 0; i < c->n_turn_list; i++) {
                 json_object_begin(j);
-                put_u64(j, "turn", c->first_turn + i);
+                json_put_key_u64(j, "turn", c->first_turn + i);
                 put_turn(j, &c->turns[i], seeds);
                 json_object_end(j);
         }
@@ -191,11 +176,12 @@ static void put_writing(
 
         json_put_key(j, "writing");
         json_object_begin(j);
-        put_str(j, "state", (size_t)w->state < ARRAY_SIZE(states) ? states[w->state] : "");
-        put_u64(j, "revision", w->revision);
-        put_u64(j, "done", w->done);
-        put_u64(j, "total", w->total);
-        put_u64(j, "n_generated", w->n_generated);
+        json_put_key_string(
+                j, "state", (size_t)w->state < ARRAY_SIZE(states) ? states[w->state] : "");
+        json_put_key_u64(j, "revision", w->revision);
+        json_put_key_u64(j, "done", w->done);
+        json_put_key_u64(j, "total", w->total);
+        json_put_key_u64(j, "n_generated", w->n_generated);
         json_put_key(j, "turn");
         json_object_begin(j);
         put_turn(j, &w->turn, seeds);
@@ -207,7 +193,7 @@ static void put_about(struct json *j, const struct confab_about *about) {
         json_put_key(j, "about");
         json_object_begin(j);
         if (about->title)
-                put_str(j, "title", about->title);
+                json_put_key_string(j, "title", about->title);
         if (about->has_tags) {
                 json_put_key(j, "tags");
                 json_array_begin(j);
@@ -216,62 +202,62 @@ static void put_about(struct json *j, const struct confab_about *about) {
                 json_array_end(j);
         }
         if (about->metadata)
-                put_str(j, "metadata", about->metadata);
+                json_put_key_string(j, "metadata", about->metadata);
         if (about->session)
-                put_str(j, "session", about->session);
+                json_put_key_string(j, "session", about->session);
         if (about->has_expires_after)
-                put_u64(j, "expires_after", about->expires_after);
+                json_put_key_u64(j, "expires_after", about->expires_after);
         json_object_end(j);
 }
 
 void event_json_conversation(
         struct json *j, const struct confab_conversation *c, enum event_json_seeds seeds) {
-        put_u64(j, "id", c->id);
-        put_str(j, "name", c->name);
-        put_u64(j, "uid", c->uid);
+        json_put_key_u64(j, "id", c->id);
+        json_put_key_string(j, "name", c->name);
+        json_put_key_u64(j, "uid", c->uid);
         if (c->tenant)
-                put_str(j, "tenant", c->tenant);
-        put_u64(j, "parent", c->parent);
-        put_u64(j, "fork_pos", c->fork_pos);
-        put_u64(j, "revision", c->revision);
-        put_u64(j, "n_tokens", c->n_tokens);
-        put_u64(j, "n_turns", c->n_turns);
-        put_str(j, "residency", confab_residency_name(c->residency));
-        put_bool(j, "busy", c->busy);
-        put_bool(j, "generating", c->generating);
+                json_put_key_string(j, "tenant", c->tenant);
+        json_put_key_u64(j, "parent", c->parent);
+        json_put_key_u64(j, "fork_pos", c->fork_pos);
+        json_put_key_u64(j, "revision", c->revision);
+        json_put_key_u64(j, "n_tokens", c->n_tokens);
+        json_put_key_u64(j, "n_turns", c->n_turns);
+        json_put_key_string(j, "residency", confab_residency_name(c->residency));
+        json_put_key_bool(j, "busy", c->busy);
+        json_put_key_bool(j, "generating", c->generating);
         if (c->unanswered)
-                put_bool(j, "unanswered", true);
+                json_put_key_bool(j, "unanswered", true);
         if (c->writing)
                 put_writing(j, c->writing, seeds);
-        put_u64(j, "n_published", c->n_published);
-        put_bool(j, "private_memory", c->private_memory);
+        json_put_key_u64(j, "n_published", c->n_published);
+        json_put_key_bool(j, "private_memory", c->private_memory);
         if (c->overflow)
-                put_str(j, "overflow", confab_overflow_name(c->overflow));
+                json_put_key_string(j, "overflow", confab_overflow_name(c->overflow));
         if (c->dropped_to > c->dropped_from) {
-                put_u64(j, "dropped_from", c->dropped_from);
-                put_u64(j, "dropped_to", c->dropped_to);
+                json_put_key_u64(j, "dropped_from", c->dropped_from);
+                json_put_key_u64(j, "dropped_to", c->dropped_to);
         }
         if (c->n_not_kept) {
-                put_u64(j, "n_not_kept", c->n_not_kept);
-                put_str(j, "why_not_kept", c->why_not_kept);
+                json_put_key_u64(j, "n_not_kept", c->n_not_kept);
+                json_put_key_string(j, "why_not_kept", c->why_not_kept);
         }
         if (c->tools)
-                put_str(j, "tools", c->tools);
+                json_put_key_string(j, "tools", c->tools);
         if (c->damaged)
-                put_u64(j, "damaged_turn", c->damaged_turn);
+                json_put_key_u64(j, "damaged_turn", c->damaged_turn);
         if (c->other_vocabulary)
-                put_bool(j, "other_vocabulary", true);
+                json_put_key_bool(j, "other_vocabulary", true);
         if (c->unusable_size)
-                put_u64(j, "unusable_bytes", c->unusable_size);
+                json_put_key_u64(j, "unusable_bytes", c->unusable_size);
         if (c->carried) {
-                put_bool(j, "carried", true);
-                put_u64(j, "n_tokens_before", c->n_tokens_before);
-                put_u64(j, "n_biases_dropped", c->n_biases_dropped);
+                json_put_key_bool(j, "carried", true);
+                json_put_key_u64(j, "n_tokens_before", c->n_tokens_before);
+                json_put_key_u64(j, "n_biases_dropped", c->n_biases_dropped);
         }
-        put_u64(j, "ram_bytes", c->ram_size);
-        put_u64(j, "disk_bytes", c->disk_size);
-        put_u64(j, "created_usec", c->created_usec);
-        put_u64(j, "updated_usec", c->updated_usec);
+        json_put_key_u64(j, "ram_bytes", c->ram_size);
+        json_put_key_u64(j, "disk_bytes", c->disk_size);
+        json_put_key_u64(j, "created_usec", c->created_usec);
+        json_put_key_u64(j, "updated_usec", c->updated_usec);
         put_sampling(j, &c->sampling, seeds);
         if (c->about)
                 put_about(j, c->about);
@@ -279,8 +265,8 @@ void event_json_conversation(
                 json_put_key(j, "hit");
                 json_object_begin(j);
                 if (c->has_hit_turn)
-                        put_u64(j, "turn", c->hit_turn);
-                put_str(j, "snippet", c->snippet);
+                        json_put_key_u64(j, "turn", c->hit_turn);
+                json_put_key_string(j, "snippet", c->snippet);
                 json_object_end(j);
         }
 }
@@ -294,17 +280,17 @@ void event_json_tokens(struct json *j, const struct confab_conversation *c) {
 }
 
 static void put_accepted(struct json *j, const struct confab_accepted *a) {
-        put_u64(j, "conversation", a->conversation);
-        put_u64(j, "revision", a->revision);
-        put_u64(j, "n_prompt", a->n_prompt);
-        put_u64(j, "n_ram", a->n_ram);
-        put_u64(j, "n_disk", a->n_disk);
-        put_u64(j, "n_shared", a->n_shared);
-        put_u64(j, "n_computed", a->n_computed);
-        put_u64(j, "differs_at", a->differs_at);
-        put_str(j, "differs_why", confab_differs_name(a->differs_why));
+        json_put_key_u64(j, "conversation", a->conversation);
+        json_put_key_u64(j, "revision", a->revision);
+        json_put_key_u64(j, "n_prompt", a->n_prompt);
+        json_put_key_u64(j, "n_ram", a->n_ram);
+        json_put_key_u64(j, "n_disk", a->n_disk);
+        json_put_key_u64(j, "n_shared", a->n_shared);
+        json_put_key_u64(j, "n_computed", a->n_computed);
+        json_put_key_u64(j, "differs_at", a->differs_at);
+        json_put_key_string(j, "differs_why", confab_differs_name(a->differs_why));
         if (a->n_dropped)
-                put_u64(j, "n_dropped", a->n_dropped);
+                json_put_key_u64(j, "n_dropped", a->n_dropped);
 }
 
 void event_json_token(struct json *j, const struct confab_token *t) {
@@ -351,55 +337,55 @@ static void put_delta(struct json *j, const struct confab_delta *d) {
                 event_json_token(j, &d->tokens[i]);
         json_array_end(j);
         if (d->position)
-                put_u64(j, "position", d->position);
+                json_put_key_u64(j, "position", d->position);
 }
 
 static void put_done(struct json *j, const struct confab_done *d, enum event_json_seeds seeds) {
-        put_str(j, "finish", confab_finish_name(d->finish));
+        json_put_key_string(j, "finish", confab_finish_name(d->finish));
         if (d->stop)
-                put_str(j, "stop", d->stop);
-        put_u64(j, "revision", d->revision);
-        put_u64(j, "n_prompt", d->n_prompt);
-        put_u64(j, "n_generated", d->n_generated);
-        put_u64(j, "n_ram", d->n_ram);
-        put_u64(j, "n_disk", d->n_disk);
-        put_u64(j, "n_shared", d->n_shared);
-        put_u64(j, "n_computed", d->n_computed);
-        put_u64(j, "differs_at", d->differs_at);
-        put_str(j, "differs_why", confab_differs_name(d->differs_why));
+                json_put_key_string(j, "stop", d->stop);
+        json_put_key_u64(j, "revision", d->revision);
+        json_put_key_u64(j, "n_prompt", d->n_prompt);
+        json_put_key_u64(j, "n_generated", d->n_generated);
+        json_put_key_u64(j, "n_ram", d->n_ram);
+        json_put_key_u64(j, "n_disk", d->n_disk);
+        json_put_key_u64(j, "n_shared", d->n_shared);
+        json_put_key_u64(j, "n_computed", d->n_computed);
+        json_put_key_u64(j, "differs_at", d->differs_at);
+        json_put_key_string(j, "differs_why", confab_differs_name(d->differs_why));
         if (d->n_dropped)
-                put_u64(j, "n_dropped", d->n_dropped);
+                json_put_key_u64(j, "n_dropped", d->n_dropped);
         if (d->n_calls)
-                put_u64(j, "n_calls", d->n_calls);
-        put_u64(j, "queued_usec", d->queued_usec);
-        put_u64(j, "restore_usec", d->restore_usec);
-        put_u64(j, "prefill_usec", d->prefill_usec);
-        put_u64(j, "decode_usec", d->decode_usec);
+                json_put_key_u64(j, "n_calls", d->n_calls);
+        json_put_key_u64(j, "queued_usec", d->queued_usec);
+        json_put_key_u64(j, "restore_usec", d->restore_usec);
+        json_put_key_u64(j, "prefill_usec", d->prefill_usec);
+        json_put_key_u64(j, "decode_usec", d->decode_usec);
         put_seed(j, d->seed, seeds);
 }
 
 static void put_notice(struct json *j, const struct confab_notice *notice) {
-        put_str(j, "kind", confab_notice_name(notice->kind));
+        json_put_key_string(j, "kind", confab_notice_name(notice->kind));
         if (notice->cursor)
-                put_str(j, "cursor", notice->cursor);
+                json_put_key_string(j, "cursor", notice->cursor);
         if (notice->conversation) {
-                put_u64(j, "conversation", notice->conversation);
-                put_u64(j, "uid", notice->uid);
-                put_u64(j, "revision", notice->revision);
+                json_put_key_u64(j, "conversation", notice->conversation);
+                json_put_key_u64(j, "uid", notice->uid);
+                json_put_key_u64(j, "revision", notice->revision);
         }
         if (notice->tenant)
-                put_str(j, "tenant", notice->tenant);
+                json_put_key_string(j, "tenant", notice->tenant);
         if (notice->parent)
-                put_u64(j, "parent", notice->parent);
+                json_put_key_u64(j, "parent", notice->parent);
         if (notice->finish)
-                put_str(j, "finish", confab_finish_name(notice->finish));
+                json_put_key_string(j, "finish", confab_finish_name(notice->finish));
         if (notice->model)
-                put_str(j, "model", notice->model);
+                json_put_key_string(j, "model", notice->model);
         if (notice->fingerprint)
-                put_str(j, "fingerprint", notice->fingerprint);
+                json_put_key_string(j, "fingerprint", notice->fingerprint);
         if (notice->kind == CONFAB_NOTICE_PRESSURE) {
-                put_u64(j, "budget", notice->budget);
-                put_bool(j, "pressed", notice->pressed);
+                json_put_key_u64(j, "budget", notice->budget);
+                json_put_key_bool(j, "pressed", notice->pressed);
         }
 }
 
@@ -414,8 +400,8 @@ void event_json_event(
                 break;
         case CONFAB_EVENT_PROGRESS:
                 json_put_string(j, "progress");
-                put_u64(j, "done", event->progress->done);
-                put_u64(j, "total", event->progress->total);
+                json_put_key_u64(j, "done", event->progress->done);
+                json_put_key_u64(j, "total", event->progress->total);
                 break;
         case CONFAB_EVENT_DELTA:
                 json_put_string(j, "delta");

@@ -27,12 +27,9 @@ static void put_item(struct json *j, const struct confab_conversation *c, const 
 
         snprintf(number, sizeof(number), "%llu", (unsigned long long)c->id);
         json_object_begin(j);
-        json_put_key(j, "sessionId");
-        json_put_string(j, number);
-        json_put_key(j, "cwd");
-        json_put_string(j, cwd ? cwd : NO_FOLDER);
-        json_put_key(j, "title");
-        json_put_string(j, title && *title ? title : c->name);
+        json_put_key_string(j, "sessionId", number);
+        json_put_key_string(j, "cwd", cwd ? cwd : NO_FOLDER);
+        json_put_key_string(j, "title", title && *title ? title : c->name);
         json_put_key(j, "updatedAt");
         acp_put_time(j, c->updated_usec);
         json_object_end(j);
@@ -87,8 +84,7 @@ static void answer(struct listing *listing, const struct confab_conversations *p
         }
         json_array_end(j);
         if (page->more && page->cursor) {
-                json_put_key(j, "nextCursor");
-                json_put_string(j, page->cursor);
+                json_put_key_string(j, "nextCursor", page->cursor);
         }
         acp_call_done(&listing->call);
 }

@@ -15,27 +15,22 @@
 
 #define PROTOCOL_VERSION 1
 
-static void put_flag(struct json *j, const char *name, bool value) {
-        json_put_key(j, name);
-        json_put_bool(j, value);
-}
-
 static void put_capabilities(struct json *j) {
         static const char *const of_sessions[] = {"list", "fork", "resume", "close", "delete"};
 
         json_put_key(j, "agentCapabilities");
         json_object_begin(j);
-        put_flag(j, "loadSession", true);
+        json_put_key_bool(j, "loadSession", true);
         json_put_key(j, "promptCapabilities");
         json_object_begin(j);
-        put_flag(j, "image", false);
-        put_flag(j, "audio", false);
-        put_flag(j, "embeddedContext", true);
+        json_put_key_bool(j, "image", false);
+        json_put_key_bool(j, "audio", false);
+        json_put_key_bool(j, "embeddedContext", true);
         json_object_end(j);
         json_put_key(j, "mcpCapabilities");
         json_object_begin(j);
-        put_flag(j, "http", false);
-        put_flag(j, "sse", false);
+        json_put_key_bool(j, "http", false);
+        json_put_key_bool(j, "sse", false);
         json_object_end(j);
         json_put_key(j, "sessionCapabilities");
         json_object_begin(j);
@@ -57,18 +52,15 @@ static int start_initialize(
         if (acp_param_integer(params, "protocolVersion", &version, failure) < 0)
                 return -1;
         j = acp_call_result(call);
-        json_put_key(j, "protocolVersion");
-        json_put_u64(j, PROTOCOL_VERSION);
+        json_put_key_u64(j, "protocolVersion", PROTOCOL_VERSION);
         put_capabilities(j);
         json_put_key(j, "authMethods");
         json_array_begin(j);
         json_array_end(j);
         json_put_key(j, "agentInfo");
         json_object_begin(j);
-        json_put_key(j, "name");
-        json_put_string(j, "confab");
-        json_put_key(j, "version");
-        json_put_string(j, CONFAB_VERSION);
+        json_put_key_string(j, "name", "confab");
+        json_put_key_string(j, "version", CONFAB_VERSION);
         json_object_end(j);
         acp_call_done(call);
         return 0;

@@ -49,8 +49,7 @@ static int write_with_cwd(struct buf *out, const struct json_value *root, const 
                 json_put_key_n(&j, v->key, v->key_size);
                 json_tree_put(&j, v);
         }
-        json_put_key(&j, "cwd");
-        json_put_string(&j, cwd);
+        json_put_key_string(&j, "cwd", cwd);
         json_object_end(&j);
         return json_finish(&j);
 }

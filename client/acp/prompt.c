@@ -45,26 +45,20 @@ static const char *stop_reason(enum confab_finish finish) {
         }
 }
 
-static void put_count(struct json *j, const char *name, uint64_t n) {
-        json_put_key(j, name);
-        json_put_u64(j, n);
-}
-
 /* @done: NULL if nothing was generated. */
 static void answer(
         struct acp_prompt *prompt, enum confab_finish finish, const struct confab_done *done) {
         struct json *j = acp_call_result(&prompt->call);
 
-        json_put_key(j, "stopReason");
-        json_put_string(j, stop_reason(finish));
+        json_put_key_string(j, "stopReason", stop_reason(finish));
         if (done) {
                 json_put_key(j, "usage");
                 json_object_begin(j);
-                put_count(j, "inputTokens", done->n_computed);
-                put_count(j, "cachedReadTokens",
+                json_put_key_u64(j, "inputTokens", done->n_computed);
+                json_put_key_u64(j, "cachedReadTokens",
                         (uint64_t)done->n_ram + done->n_disk + done->n_shared);
-                put_count(j, "outputTokens", done->n_generated);
-                put_count(j, "totalTokens", (uint64_t)done->n_prompt + done->n_generated);
+                json_put_key_u64(j, "outputTokens", done->n_generated);
+                json_put_key_u64(j, "totalTokens", (uint64_t)done->n_prompt + done->n_generated);
                 json_object_end(j);
         }
         acp_call_done(&prompt->call);

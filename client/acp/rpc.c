@@ -130,8 +130,7 @@ static void begin(struct acp_out *out) {
         out->mark = out->buf.size;
         json_init(&out->json, &out->buf);
         json_object_begin(&out->json);
-        json_put_key(&out->json, "jsonrpc");
-        json_put_string(&out->json, "2.0");
+        json_put_key_string(&out->json, "jsonrpc", "2.0");
 }
 
 static void end(struct acp_out *out) {
@@ -176,15 +175,12 @@ void acp_put_error(struct acp_out *out, const char *id, const struct acp_failure
         json_object_begin(j);
         json_put_key(j, "code");
         json_put_i64(j, failure->code);
-        json_put_key(j, "message");
-        json_put_string(j, failure->message);
+        json_put_key_string(j, "message", failure->message);
         if (failure->word[0]) {
                 json_put_key(j, "data");
                 json_object_begin(j);
-                json_put_key(j, "code");
-                json_put_string(j, failure->word);
-                json_put_key(j, "retry");
-                json_put_bool(j, failure->retry);
+                json_put_key_string(j, "code", failure->word);
+                json_put_key_bool(j, "retry", failure->retry);
                 json_object_end(j);
         }
         json_object_end(j);
@@ -195,16 +191,13 @@ void acp_update_begin(struct acp_out *out, const char *session, const char *kind
         struct json *j = &out->json;
 
         begin(out);
-        json_put_key(j, "method");
-        json_put_string(j, "session/update");
+        json_put_key_string(j, "method", "session/update");
         json_put_key(j, "params");
         json_object_begin(j);
-        json_put_key(j, "sessionId");
-        json_put_string(j, session);
+        json_put_key_string(j, "sessionId", session);
         json_put_key(j, "update");
         json_object_begin(j);
-        json_put_key(j, "sessionUpdate");
-        json_put_string(j, kind);
+        json_put_key_string(j, "sessionUpdate", kind);
 }
 
 void acp_update_end(struct acp_out *out) {

@@ -29,8 +29,7 @@ static void answer_session(struct acp_call *call, const struct confab_conversati
         char number[24];
 
         snprintf(number, sizeof(number), "%llu", (unsigned long long)c->id);
-        json_put_key(j, "sessionId");
-        json_put_string(j, number);
+        json_put_key_string(j, "sessionId", number);
         acp_call_done(call);
 }
 

@@ -7,14 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-static void put_member(struct json *j, const char *key, const char *value) {
-        json_put_key(j, key);
-        json_put_string(j, value);
-}
-
 static void put_text(struct json *j, const char *text, size_t size) {
         json_object_begin(j);
-        put_member(j, "type", "text");
+        json_put_key_string(j, "type", "text");
         json_put_key(j, "text");
         json_put_string_n(j, text, size);
         json_object_end(j);
@@ -32,16 +27,14 @@ void acp_update_chunk(
 
 void acp_update_usage(struct acp_out *out, const char *session, uint64_t used, uint64_t size) {
         acp_update_begin(out, session, "usage_update");
-        json_put_key(&out->json, "used");
-        json_put_u64(&out->json, used);
-        json_put_key(&out->json, "size");
-        json_put_u64(&out->json, size);
+        json_put_key_u64(&out->json, "used", used);
+        json_put_key_u64(&out->json, "size", size);
         acp_update_end(out);
 }
 
 void acp_update_title(struct acp_out *out, const char *session, const char *title) {
         acp_update_begin(out, session, "session_info_update");
-        put_member(&out->json, "title", title);
+        json_put_key_string(&out->json, "title", title);
         acp_update_end(out);
 }
 
@@ -66,7 +59,7 @@ static void put_content(struct json *j, const char *text, size_t size) {
         json_put_key(j, "content");
         json_array_begin(j);
         json_object_begin(j);
-        put_member(j, "type", "content");
+        json_put_key_string(j, "type", "content");
         json_put_key(j, "content");
         put_text(j, text, size);
         json_object_end(j);
@@ -102,10 +95,10 @@ static void put_call(struct acp_out *out, const char *session, const struct acp_
         int r;
 
         acp_update_begin(out, session, "tool_call");
-        put_member(j, "toolCallId", reply->call_id);
-        put_member(j, "title", reply->name);
-        put_member(j, "kind", "other");
-        put_member(j, "status", broken ? "failed" : "pending");
+        json_put_key_string(j, "toolCallId", reply->call_id);
+        json_put_key_string(j, "title", reply->name);
+        json_put_key_string(j, "kind", "other");
+        json_put_key_string(j, "status", broken ? "failed" : "pending");
         json_put_key(j, "rawInput");
         r = put_arguments(j, reply->arguments.data ? (const char *)reply->arguments.data : "",
                 reply->arguments.size);
@@ -166,10 +159,10 @@ static void update_result(
         struct json *j = &out->json;
 
         acp_update_begin(out, session, "tool_call_update");
-        put_member(j, "toolCallId", result->call_id);
-        put_member(j, "status", "completed");
+        json_put_key_string(j, "toolCallId", result->call_id);
+        json_put_key_string(j, "status", "completed");
         put_content(j, result->text, strlen(result->text));
-        put_member(j, "rawOutput", result->text);
+        json_put_key_string(j, "rawOutput", result->text);
         acp_update_end(out);
 }
 

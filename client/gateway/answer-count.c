@@ -40,7 +40,7 @@ void answer_count(struct gateway_call *call, const struct answer_kind *kind, str
 
         if (!counting) {
                 form_free(form);
-                r = err_set(&e, ERR_NOMEM, "out of memory");
+                r = err_no_memory(&e);
         } else {
                 *counting = (struct counting){.call = call, .kind = kind, .write = write};
                 r = talk_count(&counting->talk, gateway_backends(call->gateway),

@@ -186,15 +186,12 @@ static void on_done(void *userdata, unsigned choice, const struct confab_done *d
 }
 
 static void on_ended(void *userdata, const struct talk_error *error) {
-        static const struct talk_error cancelled = {.status = 409,
-                .code = CONFAB_CANCELLED,
-                .message = "the reply was cancelled by another request"};
         struct answer *answer = userdata;
 
         if (error)
                 fail_answer(answer, error);
         else if (answer->cancelled)
-                fail_answer(answer, &cancelled);
+                fail_answer(answer, &talk_error_cancelled);
         else if (!answer->waits)
                 end_answer(answer);
         else {
@@ -247,7 +244,7 @@ void answer_start(struct gateway_call *call, const struct answer_kind *kind, voi
                 writer_free(writer);
                 if (kind->ended)
                         kind->ended(userdata);
-                err_set(&e, ERR_NOMEM, "out of memory");
+                err_no_memory(&e);
                 gateway_refuse_err(call, kind->dialect, &e);
                 return;
         }

@@ -30,17 +30,13 @@ struct said {
         bool has_text;
 };
 
-static int no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 static void said_deinit(struct said *said) {
         buf_deinit(&said->text);
         buf_deinit(&said->reasoning);
 }
 
 static int put(struct buf *out, const char *text, struct err *e) {
-        return buf_append_str(out, text) < 0 ? no_memory(e) : 0;
+        return buf_append_str(out, text) < 0 ? err_no_memory(e) : 0;
 }
 
 /* A block's field of a text that must be there. */
@@ -102,7 +98,7 @@ static int add_text(
         char *copy = message ? form_text(form, text->data, text->size) : NULL;
 
         if (!copy)
-                return no_memory(e);
+                return err_no_memory(e);
         message->text = copy;
         message->text_size = text->size;
         return 0;
@@ -118,7 +114,7 @@ static int put_error_word(struct buf *text, struct err *e) {
         if (buf_append(&whole, ERROR_WORD, n) < 0 ||
                 buf_append(&whole, text->data, text->size) < 0) {
                 buf_deinit(&whole);
-                return no_memory(e);
+                return err_no_memory(e);
         }
         buf_deinit(text);
         *text = whole;
@@ -148,7 +144,7 @@ static int parse_result(
                         result->text = form_text(form, text.data, text.size);
                 }
                 if (!result || !result->call_id || !result->text)
-                        r = no_memory(e);
+                        r = err_no_memory(e);
         }
         buf_deinit(&text);
         return r;
@@ -173,11 +169,11 @@ static int parse_call(
                 return r;
         call = form_add_call(form);
         if (!call)
-                return no_memory(e);
+                return err_no_memory(e);
         call->id = form_strdup(form, id);
         call->name = form_strdup(form, name);
         if (!call->id || !call->name)
-                return no_memory(e);
+                return err_no_memory(e);
         return input ? form_dump(form, input, &call->arguments, e) : 0;
 }
 
@@ -197,7 +193,7 @@ static int parse_user_block(struct form *form, struct fields *fields, const json
                 return fields_wrong(fields, "type",
                         "text or tool_result: confab takes no images and no documents", e);
         if (!*in_tools && !form_add_message(form, CONFAB_ROLE_TOOL))
-                return no_memory(e);
+                return err_no_memory(e);
         *in_tools = true;
         return parse_result(form, fields, block, e);
 }
@@ -246,7 +242,7 @@ static int parse_assistant(struct form *form, struct fields *fields, json_t *blo
         size_t i;
 
         if (!message)
-                return no_memory(e);
+                return err_no_memory(e);
         json_array_foreach(blocks, i, block) {
                 size_t length = fields_enter(fields, "content", i);
                 int r = parse_assistant_block(form, fields, block, said, e);
@@ -258,11 +254,11 @@ static int parse_assistant(struct form *form, struct fields *fields, json_t *blo
         if (said->reasoning.size > 0) {
                 message->reasoning = form_text(form, said->reasoning.data, said->reasoning.size);
                 if (!message->reasoning)
-                        return no_memory(e);
+                        return err_no_memory(e);
         }
         message->text = form_text(form, said->text.data, said->text.size);
         message->text_size = said->text.size;
-        return message->text ? 0 : no_memory(e);
+        return message->text ? 0 : err_no_memory(e);
 }
 
 static int parse_role(

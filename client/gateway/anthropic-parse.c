@@ -14,10 +14,6 @@
 #include "client/gateway/form-json.h"
 #include <string.h>
 
-static int no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 static int parse_sampling(
         struct form_fields *form, struct fields *fields, const json_t *body, struct err *e) {
         struct confab_sampling *sampling = &form->sampling;
@@ -75,7 +71,7 @@ static int parse_stops(
                 if (r == 0 && !*text)
                         r = fields_wrong(fields, "", "a text of at least one character", e);
                 if (r == 0)
-                        r = form_add_stop(form, text) < 0 ? no_memory(e) : 0;
+                        r = form_add_stop(form, text) < 0 ? err_no_memory(e) : 0;
                 if (r < 0)
                         return r;
                 fields_leave(fields, length);
@@ -115,7 +111,7 @@ static int parse_tool(json_t *list, struct fields *fields, const json_t *tool, s
                 r = fields_object(fields, tool, "input_schema", &schema, e);
         if (r < 0)
                 return r;
-        return put_tool(list, name, description, schema) == 0 ? 0 : no_memory(e);
+        return put_tool(list, name, description, schema) == 0 ? 0 : err_no_memory(e);
 }
 
 static int parse_tools_into(
@@ -145,7 +141,7 @@ static int parse_named(
         if (!name || !*name)
                 return fields_wrong(fields, "name", "given", e);
         form_fields(form)->call_of = form_strdup(form, name);
-        return form_fields(form)->call_of ? 0 : no_memory(e);
+        return form_fields(form)->call_of ? 0 : err_no_memory(e);
 }
 
 /* *ret: whether the model may be told of tools at all. */
@@ -187,7 +183,7 @@ static int parse_tools(
                 r = fields_array(fields, body, "tools", &tools, e);
         if (r == 0 && tools && told) {
                 list = json_array();
-                r = list ? parse_tools_into(list, form, fields, tools, e) : no_memory(e);
+                r = list ? parse_tools_into(list, form, fields, tools, e) : err_no_memory(e);
                 json_decref(list);
         }
         if (r == 0 && form_fields(form)->call_of && !form_fields(form)->tools)
@@ -280,7 +276,7 @@ static int parse_session(
         if (session && *session && strlen(session) <= ABOUT_SESSION_MAX) {
                 form_fields(form)->session = form_strdup(form, session);
                 if (!form_fields(form)->session)
-                        r = no_memory(e);
+                        r = err_no_memory(e);
         }
         json_decref(root);
         return r;
@@ -337,7 +333,7 @@ int anthropic_parse(struct form *form, const json_t *body, bool counts, struct a
 
         form_fields(form)->tag = "anthropic";
         if (r == 0 && model)
-                r = (form_fields(form)->model = form_strdup(form, model)) ? 0 : no_memory(e);
+                r = (form_fields(form)->model = form_strdup(form, model)) ? 0 : err_no_memory(e);
         if (r == 0)
                 r = check_thread(&fields, body, e);
         if (r == 0)

@@ -51,14 +51,10 @@ static void put_usage(struct json *j, const struct talk_usage *usage) {
         uint32_t n_cached = MIN(usage->n_cached, usage->n_prompt);
 
         json_object_begin(j);
-        json_put_key(j, "input_tokens");
-        json_put_u64(j, usage->n_prompt - n_cached);
-        json_put_key(j, "cache_creation_input_tokens");
-        json_put_u64(j, 0);
-        json_put_key(j, "cache_read_input_tokens");
-        json_put_u64(j, n_cached);
-        json_put_key(j, "output_tokens");
-        json_put_u64(j, usage->n_generated);
+        json_put_key_u64(j, "input_tokens", usage->n_prompt - n_cached);
+        json_put_key_u64(j, "cache_creation_input_tokens", 0);
+        json_put_key_u64(j, "cache_read_input_tokens", n_cached);
+        json_put_key_u64(j, "output_tokens", usage->n_generated);
         json_object_end(j);
 }
 
@@ -79,24 +75,19 @@ static const char *stop_reason(const struct confab_done *done) {
 }
 
 static void put_stop(struct json *j, const struct confab_done *done) {
-        json_put_key(j, "stop_reason");
-        json_put_string(j, done ? stop_reason(done) : NULL);
-        json_put_key(j, "stop_sequence");
-        json_put_string(j, done && done->finish == CONFAB_FINISH_STOP_STRING ? done->stop : NULL);
+        json_put_key_string(j, "stop_reason", done ? stop_reason(done) : NULL);
+        json_put_key_string(j, "stop_sequence",
+                done && done->finish == CONFAB_FINISH_STOP_STRING ? done->stop : NULL);
 }
 
 /* The message but for its last bracket. @content: its items. */
 static void put_message(struct json *j, const struct anthropic_writer *writer,
         const struct buf *content, const struct confab_done *done) {
         json_object_begin(j);
-        json_put_key(j, "id");
-        json_put_string(j, writer->id);
-        json_put_key(j, "type");
-        json_put_string(j, "message");
-        json_put_key(j, "role");
-        json_put_string(j, "assistant");
-        json_put_key(j, "model");
-        json_put_string(j, writer->model);
+        json_put_key_string(j, "id", writer->id);
+        json_put_key_string(j, "type", "message");
+        json_put_key_string(j, "role", "assistant");
+        json_put_key_string(j, "model", writer->model);
         json_put_key(j, "content");
         json_array_begin(j);
         if (content->size > 0)
@@ -113,8 +104,7 @@ static void begin_event(struct json *j, struct anthropic_writer *writer, const c
         writer->json.size = 0;
         json_init(j, &writer->json);
         json_object_begin(j);
-        json_put_key(j, "type");
-        json_put_string(j, type);
+        json_put_key_string(j, "type", type);
 }
 
 static int finish_event(struct json *j, struct anthropic_writer *writer, const char *type) {
@@ -148,13 +138,10 @@ static void put_block(struct json *j, enum confab_part_kind kind, const char *id
         size_t size = text ? text->size : 0;
 
         json_object_begin(j);
-        json_put_key(j, "type");
-        json_put_string(j, type);
+        json_put_key_string(j, "type", type);
         if (kind == CONFAB_PART_CALL) {
-                json_put_key(j, "id");
-                json_put_string(j, id ? id : "");
-                json_put_key(j, "name");
-                json_put_string(j, name ? name : "");
+                json_put_key_string(j, "id", id ? id : "");
+                json_put_key_string(j, "name", name ? name : "");
                 json_put_key(j, "input");
                 json_put_raw(j, size > 0 ? said : "{}", size > 0 ? size : 2);
         } else {
@@ -162,8 +149,7 @@ static void put_block(struct json *j, enum confab_part_kind kind, const char *id
                 json_put_string_n(j, said, size);
         }
         if (kind == CONFAB_PART_REASONING) {
-                json_put_key(j, "signature");
-                json_put_string(j, text ? SIGNATURE : "");
+                json_put_key_string(j, "signature", text ? SIGNATURE : "");
         }
         json_object_end(j);
 }
@@ -173,12 +159,10 @@ static int put_delta(struct anthropic_writer *writer, const char *type, const ch
         struct json j;
 
         begin_event(&j, writer, "content_block_delta");
-        json_put_key(&j, "index");
-        json_put_u64(&j, writer->n_blocks - 1);
+        json_put_key_u64(&j, "index", writer->n_blocks - 1);
         json_put_key(&j, "delta");
         json_object_begin(&j);
-        json_put_key(&j, "type");
-        json_put_string(&j, type);
+        json_put_key_string(&j, "type", type);
         json_put_key(&j, key);
         json_put_string_n(&j, text, size);
         json_object_end(&j);
@@ -206,8 +190,7 @@ static int begin_block(struct anthropic_writer *writer, const struct confab_part
                 return part->kind == CONFAB_PART_CALL ? keep_call(writer, part) : 0;
         }
         begin_event(&j, writer, "content_block_start");
-        json_put_key(&j, "index");
-        json_put_u64(&j, writer->n_blocks - 1);
+        json_put_key_u64(&j, "index", writer->n_blocks - 1);
         json_put_key(&j, "content_block");
         put_block(&j, part->kind, part->call_id, part->name, NULL);
         return finish_event(&j, writer, "content_block_start");
@@ -259,8 +242,7 @@ static int end_block(struct anthropic_writer *writer, bool broken) {
         if (r < 0)
                 return r;
         begin_event(&j, writer, "content_block_stop");
-        json_put_key(&j, "index");
-        json_put_u64(&j, writer->n_blocks - 1);
+        json_put_key_u64(&j, "index", writer->n_blocks - 1);
         return finish_event(&j, writer, "content_block_stop");
 }
 
@@ -408,8 +390,7 @@ unsigned anthropic_status(const struct talk_error *error) {
 static void put_no_thread(struct json *j) {
         json_put_key(j, "details");
         json_object_begin(j);
-        json_put_key(j, "error_code");
-        json_put_string(j, "thread_not_found");
+        json_put_key_string(j, "error_code", "thread_not_found");
         json_object_end(j);
 }
 
@@ -423,12 +404,10 @@ int anthropic_error(struct buf *out, unsigned status, const char *code, const ch
                 return r;
         json_init(&j, out);
         json_object_begin(&j);
-        json_put_key(&j, "type");
-        json_put_string(&j, "error");
+        json_put_key_string(&j, "type", "error");
         json_put_key(&j, "error");
         json_object_begin(&j);
-        json_put_key(&j, "type");
-        json_put_string(&j, error_type(status));
+        json_put_key_string(&j, "type", error_type(status));
         json_put_key(&j, "message");
         json_put_string_n(&j, text.data, text.size);
         /* Messages name the field; the dialect has no place of its own for it. */
@@ -444,8 +423,7 @@ int anthropic_write_count(struct buf *out, uint32_t n_tokens) {
 
         json_init(&j, out);
         json_object_begin(&j);
-        json_put_key(&j, "input_tokens");
-        json_put_u64(&j, n_tokens);
+        json_put_key_u64(&j, "input_tokens", n_tokens);
         json_object_end(&j);
         return json_finish(&j);
 }

@@ -9,11 +9,15 @@
  *
  * 1. libconfab must not be freed while it calls back, so a line that is put within a callback is only marked, and
  *    becomes idle (`returned`) or is closed (`doomed`) when libconfab has returned: only then it is known whether the
- *    connection still lives. Such a line calls nobody.
- * 2. A new connection asks for the model first, so that a daemon which was restarted with another model is noticed with
- *    its first request; but not while another connection lives that has asked, since that one would have broken. (The
- *    daemon counts the question as a request of the user: a hundred connections at once would use up the user's
- *    limit.) The question is the line's own and counts as no request in flight here.
+ *    connection still lives. Such a line calls nobody but itself (on_model()).
+ * 2. A line asks for the model first (line_ask()), so that a daemon which was restarted with another model is noticed
+ *    with its first request; but not while another connection lives that was told the model, since that one would have
+ *    broken. (The daemon counts the question as a request of the user: a hundred connections at once would use up the
+ *    user's limit.) Whether a connection lives is asked of its socket, since nothing is read from a paused one.
+ *    While another line's question is in flight, the new line is held: it calls nobody before the answer is there. If
+ *    that question ends without an answer, one of the lines that are held asks in its place (pass_question()), but
+ *    behind its own requests: only then, or where the daemon refuses the question, a line tells something before
+ *    the model is known. The question is the line's own and counts as no request in flight here.
  * 3. A socket is connected without waiting, since one thread serves everybody: a daemon whose queue of connections is
  *    full is not available now.
  * 4. When a connection breaks, the idle lines to the same daemon are closed, so that the next request gets a new
@@ -43,6 +47,8 @@ struct line {
         bool returned;   /* to be idle as soon as it is not */
         bool broken;     /* the connection is over */
         bool told;       /* the daemon has told this line its model */
+        bool paused;     /* by its owner */
+        bool waits;      /* for the answer to another line's question */
         bool gone; /* a callback was told that the daemon has gone; `broken` comes behind it */
         struct list requests;            /* struct line_request, in flight */
         struct list question;            /* the same, the line's own */
@@ -70,8 +76,12 @@ static void free_requests(struct list *requests) {
         }
 }
 
+static void pass_question(struct backend *backend);
+
 static void line_close(struct line *line) {
-        struct backends *backends = line->backend->backends;
+        struct backend *backend = line->backend;
+        struct backends *backends = backend->backends;
+        bool asks;
 
         if (line->processing) {
                 line->doomed = true;
@@ -85,9 +95,12 @@ static void line_close(struct line *line) {
         event_del(&line->wake);
         event_del(&line->idle);
         confab_free(line->confab);
+        asks = !list_empty(&line->question);
         free_requests(&line->requests);
         free_requests(&line->question);
         free(line);
+        if (asks)
+                pass_question(backend);
 }
 
 static bool same_owner(const struct gateway_owner *a, const struct gateway_owner *b) {
@@ -127,6 +140,17 @@ static void line_rest(struct line *line) {
         }
         line->in_use = false;
         figures->n_idle++;
+}
+
+/* Whether libconfab calls back: not while the line is paused, or waits. */
+static void line_hold(struct line *line) {
+        bool held = line->paused || line->waits;
+
+        confab_hold(line->confab, held);
+        if (held)
+                event_del(&line->in);
+        else
+                event_active(&line->wake, EV_TIMEOUT, 0);
 }
 
 /* ---- the event loop ---- */
@@ -270,28 +294,36 @@ static bool is_gone(const struct confab_error *e) {
                confab_error_is(e, CONFAB_UNAVAILABLE) || confab_error_is(e, CONFAB_SHUTDOWN);
 }
 
+/* True: the line waited for an answer, and does not any more. */
+static bool line_release(struct line *line) {
+        if (!line->waits)
+                return false;
+        line->waits = false;
+        line_hold(line);
+        return true;
+}
+
+/* The model is known. */
+static void release_all(struct backend *backend) {
+        struct list *it;
+
+        list_for_each (it, &backend->lines)
+                line_release(list_entry(it, struct line, link));
+}
+
+/* The answer to the line's own question. */
 static void on_model(void *userdata, const struct confab_event *event) {
         struct line *line = userdata;
 
         line->told = event->kind == CONFAB_EVENT_MODEL_INFO;
-        if (line->told)
+        if (line->told) {
                 backend_learn(line->backend, event->model_info);
-        else if (event->kind == CONFAB_EVENT_ERROR && is_gone(event->error))
-                line->backend->model.reachable = false;
-}
-
-/* Whether a line that lives has asked for the model (invariant 2). */
-static bool model_is_sure(const struct backend *backend) {
-        struct list *it;
-
-        list_for_each (it, &backend->lines) {
-                const struct line *line = list_entry(it, struct line, link);
-
-                if (!line->broken && !line->gone &&
-                        (!list_empty(&line->question) || (line->told && backend->model.reachable)))
-                        return true;
+                release_all(line->backend);
+                return;
         }
-        return false;
+        if (event->kind == CONFAB_EVENT_ERROR && is_gone(event->error))
+                line->backend->model.reachable = false;
+        pass_question(line->backend);
 }
 
 static void on_event(void *userdata, const struct confab_event *event) {
@@ -308,7 +340,7 @@ static void on_event(void *userdata, const struct confab_event *event) {
                 list_unlink(&request->link);
                 free(request);
         }
-        if (fn && !line->doomed && !line->returned)
+        if (fn && (fn == on_model || (!line->doomed && !line->returned)))
                 fn(fn_data, event);
 }
 
@@ -336,15 +368,57 @@ static int submit(struct line *line, struct list *list, const struct confab_requ
         return 0;
 }
 
+/* Whether the daemon at the other end is still there: a paused line would not notice. */
+static bool lives(const struct line *line) {
+        struct pollfd fd = {.fd = confab_get_fd(line->confab), .events = POLLRDHUP};
+
+        return !line->broken && !line->gone && !line->doomed && poll(&fd, 1, 0) == 0;
+}
+
+/* Ask for the model, or wait for the answer to another line's question, or neither (invariant 2). */
+static int line_ask(struct line *line) {
+        const struct confab_request question = {
+                .size = sizeof(question), .verb = CONFAB_MODEL_INFO};
+        bool is_asked = false;
+        struct list *it;
+
+        list_for_each (it, &line->backend->lines) {
+                const struct line *other = list_entry(it, struct line, link);
+                bool is_told = other->told && line->backend->model.reachable;
+                bool asks = !list_empty(&other->question) && !other->paused;
+
+                if (!(is_told || asks) || !lives(other))
+                        continue;
+                if (!asks)
+                        return 0;
+                is_asked = true;
+        }
+        if (!list_empty(&line->question))
+                return 0;
+        line->waits = is_asked;
+        line_hold(line);
+        return is_asked ? 0 : submit(line, &line->question, &question, on_model, line, NULL, NULL);
+}
+
+/* A question has ended without an answer. */
+static void pass_question(struct backend *backend) {
+        struct list *it;
+
+        list_for_each (it, &backend->lines) {
+                struct line *line = list_entry(it, struct line, link);
+
+                if (line_release(line) && lives(line) && line_ask(line) == 0 &&
+                        (line->waits || !list_empty(&line->question)))
+                        return;
+        }
+}
+
 /* ---- lines ---- */
 
 static int line_new(struct line **ret, struct backend *backend, const struct gateway_owner *owner,
         struct err *e) {
-        const struct confab_request question = {
-                .size = sizeof(question), .verb = CONFAB_MODEL_INFO};
         struct event_base *base = backend->backends->base;
         struct line *line = calloc(1, sizeof(*line));
-        bool asks = !model_is_sure(backend);
         int r;
 
         if (!line)
@@ -367,8 +441,7 @@ static int line_new(struct line **ret, struct backend *backend, const struct gat
         event_assign(&line->idle, base, -1, 0, on_idle, line);
         list_append(&backend->lines, &line->link);
         backend->backends->figures.n_lines++;
-        if (event_add(&line->in, NULL) < 0 || (asks && submit(line, &line->question, &question,
-                                                               on_model, line, NULL, NULL) < 0)) {
+        if (event_add(&line->in, NULL) < 0 || line_ask(line) < 0) {
                 line_close(line);
                 return err_set(e, ERR_NOMEM, "no memory for a connection");
         }
@@ -390,6 +463,10 @@ int line_get(struct line **ret, struct backend *backend, const struct gateway_ow
                 figures->n_idle--;
                 event_del(&line->idle);
                 line->watch = (struct meter_watch){.since_usec = clock_monotonic_usec()};
+                if (line_ask(line) < 0) {
+                        line_close(line);
+                        return err_set(e, ERR_NOMEM, "no memory for a request");
+                }
                 *ret = line;
                 return 0;
         }
@@ -434,19 +511,22 @@ void line_set_drained(struct line *line, void (*fn)(void *userdata), void *userd
 }
 
 void line_pause(struct line *line) {
-        confab_hold(line->confab, true);
-        event_del(&line->in);
+        line->paused = true;
+        line_hold(line);
+        if (!list_empty(&line->question)) /* its answer would not be read */
+                pass_question(line->backend);
 }
 
 void line_resume(struct line *line) {
-        confab_hold(line->confab, false);
-        event_active(&line->wake, EV_TIMEOUT, 0);
+        line->paused = false;
+        line_hold(line);
 }
 
 struct line *line_put(struct line *line) {
         if (!line)
                 return NULL;
-        confab_hold(line->confab, false); /* it may have been paused */
+        line->paused = false;
+        line_hold(line);
         line->drained = NULL;
         event_active(&line->wake, EV_TIMEOUT, 0);
         if (!list_empty(&line->requests))

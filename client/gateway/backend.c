@@ -237,7 +237,7 @@ int backends_new(struct backends **ret, struct event_base *base, const char *con
                 return err_set(e, ERR_INVALID, "no daemon is named");
         backends = calloc(1, sizeof(*backends));
         if (!backends)
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         backends->base = base;
         list_init(&backends->waiters);
         list_init(&backends->guests);
@@ -257,7 +257,7 @@ int backends_new(struct backends **ret, struct event_base *base, const char *con
         }
         if (!backends->items || !backends->items[n_sockets - 1].socket) {
                 backends_free(backends);
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         }
         *ret = backends;
         return 0;

@@ -11,8 +11,8 @@
  * 2. A line that broke, or that was given back with requests in flight, is closed (the daemon cancels them).
  * 3. A daemon that is gone does not disturb the others; the next request tries to connect again.
  *
- * The model of a daemon is learned with the first line to it, and again with the first one after its lines have broken or
- * were closed (a restarted daemon may have another model). All functions: the thread of the event base.
+ * The model of a daemon is learned with the first line to it, and again with the first one after those that were told it
+ * have broken or were closed (a restarted daemon may have another model). All functions: the thread of the event base.
  */
 #include "base/err.h"
 #include "base/list.h"

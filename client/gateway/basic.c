@@ -16,18 +16,15 @@ static int write_health(struct buf *out, struct backends *backends, bool *ret_re
                 reachable = reachable || backend_model(backends_at(backends, i))->reachable;
         json_init(&json, out);
         json_object_begin(&json);
-        json_put_key(&json, "status");
-        json_put_string(&json, reachable ? "ok" : "unavailable");
+        json_put_key_string(&json, "status", reachable ? "ok" : "unavailable");
         json_put_key(&json, "models");
         json_array_begin(&json);
         for (size_t i = 0; i < backends_count(backends); i++) {
                 const struct backend_model *model = backend_model(backends_at(backends, i));
 
                 json_object_begin(&json);
-                json_put_key(&json, "name");
-                json_put_string(&json, model->known ? model->name : NULL);
-                json_put_key(&json, "reachable");
-                json_put_bool(&json, model->reachable);
+                json_put_key_string(&json, "name", model->known ? model->name : NULL);
+                json_put_key_bool(&json, "reachable", model->reachable);
                 json_object_end(&json);
         }
         json_array_end(&json);

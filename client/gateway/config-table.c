@@ -60,7 +60,8 @@ static const struct setting table[] = {
                         "users "
                         "it asks, like x-openwebui-user-id: each value is a tenant of its own. "
                         "Only "
-                        "for programs that set it themselves."},
+                        "for programs that set it themselves. A token with a tenant takes no "
+                        "other."},
         {"expire", SETTING_DURATION, AT(expire), 60 * USEC, 87600 * HOUR, "720h", .zero = "never",
                 .metavar = "TIME",
                 .help = "Conversations that clients did not name are closed when they were not "
@@ -90,14 +91,14 @@ static const struct setting table[] = {
                         "long.",
                 .reloadable = true},
         {"max-connections", SETTING_COUNT, AT(max_connections), 1, 100000, "16384", .metavar = "N",
-                .help = "Connections of clients at the same time."},
+                .help = "Connections of clients at the same time. No user can take all of them."},
         {"max-header", SETTING_SIZE, AT(max_header), 1024, 1u << 20, "64K", .metavar = "BYTES",
                 .help = "Longest head of a request."},
         {"max-body", SETTING_SIZE, AT(max_body), 1024, 1u << 30, "32M", .metavar = "BYTES",
                 .help = "Longest body of a request."},
         {"max-bodies", SETTING_SIZE, AT(max_bodies), 1u << 20, 1ull << 36, "256M",
                 .metavar = "BYTES",
-                .help = "Bodies of all requests together, shared likewise. Who comes beyond it is "
+                .help = "Bodies of all requests together, shared likewise. A request beyond it is "
                         "asked to "
                         "come again (503)."},
         {"max-import", SETTING_SIZE, AT(max_import), 1024, 1ull << 50, "64G", .metavar = "BYTES",

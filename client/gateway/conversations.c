@@ -23,7 +23,7 @@ struct conversing *conversing_new(struct gateway_call *call) {
         struct err e;
 
         if (!conversing) {
-                responses_no_memory(&e);
+                err_no_memory(&e);
                 gateway_refuse_err(call, &gateway_responses, &e);
                 return NULL;
         }
@@ -70,12 +70,9 @@ void conversing_reply(struct conversing *conversing, const struct confab_convers
         responses_name_conversation(daemon, c, id);
         json_init(&j, &out);
         json_object_begin(&j);
-        json_put_key(&j, "id");
-        json_put_string(&j, id);
-        json_put_key(&j, "object");
-        json_put_string(&j, "conversation");
-        json_put_key(&j, "created_at");
-        json_put_u64(&j, c->created_usec / 1000000);
+        json_put_key_string(&j, "id", id);
+        json_put_key_string(&j, "object", "conversation");
+        json_put_key_u64(&j, "created_at", c->created_usec / 1000000);
         json_put_key(&j, "metadata");
         json_put_raw(&j, metadata, strlen(metadata));
         json_object_end(&j);

@@ -34,7 +34,7 @@ int fields_parse(json_t **ret, const char *text, size_t size, struct err *e) {
 
         if (lacked_memory) {
                 json_decref(root);
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         }
         if (!root)
                 return err_set(e, ERR_INVALID, "the body is not JSON: %s (line %d, column %d)",

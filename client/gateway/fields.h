@@ -3,8 +3,8 @@
 /*
  * Reading JSON of requests with names for what is wrong: "messages[3].content is not a string".
  *
- * A path is written as it is gone down; all errors are -ERR_INVALID with e->msg "PATH is not ..." and
- * fields_param() gives the path for the dialect's `param`. Fields that are null count as absent. Unknown fields are
+ * A path is written as it is gone down; all errors are -ERR_INVALID with e->msg "PATH is not ...", and `wrong` has the
+ * path for the dialect's `param`. Fields that are null count as absent. Unknown fields are
  * ignored by not being asked for.
  */
 #include "base/err.h"

@@ -8,7 +8,7 @@ int form_dump(struct form *form, const json_t *value, const char **ret, struct e
 
         /* libjansson gives 0 where it has no memory for its own needs */
         if (!text || json_dumpb(value, text, size, flags) != size)
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         *ret = text;
         return 0;
 }

@@ -21,7 +21,7 @@ int form_new(struct form **ret, struct err *e) {
         struct form *form = calloc(1, sizeof(*form));
 
         if (!form)
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         form->fields.n = 1;
         *ret = form;
         return 0;

@@ -159,7 +159,7 @@ static int judge(struct admitted *admitted) {
         if (!found.route || !found.route->is_public)
                 r = gateway_find_owner(call, &e);
         if (r < 0) {
-                refuse(call, r == -ERR_PERMISSION ? 401 : 400, e.msg);
+                refuse(call, r == -ERR_PERMISSION ? 401 : r == -ERR_CONFLICT ? 403 : 400, e.msg);
                 return 1;
         }
         if (!found.route) {

@@ -78,7 +78,7 @@ static void reply(struct scrape *scrape) {
 
         scrape_free(scrape);
         if (r < 0) {
-                own_no_memory(&e);
+                err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
                 return;
         }
@@ -148,7 +148,7 @@ void metrics_handle(struct gateway_call *call) {
         struct err e = {0};
 
         if (!scrape) {
-                own_no_memory(&e);
+                err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
                 return;
         }

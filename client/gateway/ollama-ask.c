@@ -23,7 +23,7 @@ static void asking_free(struct asking *asking) {
 static void refuse_memory(struct gateway_call *call) {
         struct err e = {0};
 
-        err_set(&e, ERR_NOMEM, "out of memory");
+        err_no_memory(&e);
         gateway_refuse_err(call, &gateway_ollama, &e);
 }
 
@@ -79,7 +79,7 @@ static int write_one(const struct asking *asking, struct buf *out, struct err *e
                 r = ollama_write_loaded(out,
                         asking->question == OLLAMA_LOADED ? OLLAMA_CHAT : OLLAMA_GENERATE,
                         model->name, &asking->wish);
-        return r < 0 ? err_set(e, ERR_NOMEM, "out of memory") : 0;
+        return r < 0 ? err_no_memory(e) : 0;
 }
 
 static void on_ready(void *userdata) {
@@ -93,7 +93,7 @@ static void on_ready(void *userdata) {
         if (asking->question == OLLAMA_TAGS || asking->question == OLLAMA_PS) {
                 r = write_list(&body, backends, asking->question == OLLAMA_PS);
                 if (r < 0)
-                        err_set(&e, ERR_NOMEM, "out of memory");
+                        err_no_memory(&e);
         } else {
                 r = write_one(asking, &body, &e);
         }

@@ -133,7 +133,7 @@ static int context_form(struct form **ret, const struct ollama_wish *wish,
         fields->model = g->model ? form_strdup(form, g->model) : NULL;
         if (!tokens || (g->model && !fields->model)) {
                 form_free(form);
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         }
         memcpy(tokens, wish->context, size);
         fields->input = FORM_TOKENS;
@@ -171,7 +171,7 @@ void ollama_generate(struct gateway_call *call, struct form *form, const struct 
 
         if (!g) {
                 form_free(form);
-                err_set(&e, ERR_NOMEM, "out of memory");
+                err_no_memory(&e);
                 gateway_refuse_err(call, &gateway_ollama, &e);
                 return;
         }
@@ -180,7 +180,7 @@ void ollama_generate(struct gateway_call *call, struct form *form, const struct 
         if (fields->model)
                 g->model = text_dup(fields->model, strlen(fields->model));
         if (!g->unused || (fields->model && !g->model))
-                r = err_set(&e, ERR_NOMEM, "out of memory");
+                r = err_no_memory(&e);
         if (r == 0 && wish->context)
                 r = prime(g, wish, &e);
         else if (r == 0)

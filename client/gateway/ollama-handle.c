@@ -103,10 +103,8 @@ static void handle_version(struct gateway_call *call) {
 
         json_init(&j, &body);
         json_object_begin(&j);
-        json_put_key(&j, "version");
-        json_put_string(&j, API_VERSION);
-        json_put_key(&j, "server");
-        json_put_string(&j, "confab " CONFAB_VERSION);
+        json_put_key_string(&j, "version", API_VERSION);
+        json_put_key_string(&j, "server", "confab " CONFAB_VERSION);
         json_object_end(&j);
         if (json_finish(&j) < 0)
                 http_abort(call->exchange);

@@ -7,10 +7,6 @@
 #include "client/gateway/ollama.h"
 #include <string.h>
 
-static int no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 int ollama_refuse_images(struct fields *fields, const json_t *object, struct err *e) {
         json_t *images = NULL;
         int r = fields_array(fields, object, "images", &images, e);
@@ -23,7 +19,7 @@ int ollama_refuse_images(struct fields *fields, const json_t *object, struct err
 /* *ret: a copy, or NULL if there is nothing to copy. */
 static int copy_text(struct form *form, const char *text, const char **ret, struct err *e) {
         *ret = text && *text ? form_strdup(form, text) : NULL;
-        return *ret || !text || !*text ? 0 : no_memory(e);
+        return *ret || !text || !*text ? 0 : err_no_memory(e);
 }
 
 static int parse_call(
@@ -51,7 +47,7 @@ static int parse_call(
                 return r;
         call = form_add_call(form);
         if (!call)
-                return no_memory(e);
+                return err_no_memory(e);
         r = copy_text(form, id, &call->id, e);
         if (r == 0)
                 r = copy_text(form, name, &call->name, e);
@@ -84,10 +80,10 @@ static int parse_assistant(struct form *form, struct fields *fields, const json_
         int r;
 
         if (!message)
-                return no_memory(e);
+                return err_no_memory(e);
         message->text = form_strdup(form, content);
         if (!message->text)
-                return no_memory(e);
+                return err_no_memory(e);
         message->text_size = strlen(content);
         r = fields_string(fields, value, "thinking", &thinking, e);
         if (r == 0)
@@ -107,10 +103,10 @@ static int parse_result(struct form *form, struct fields *fields, const json_t *
                 return r;
         result = form_add_message(form, CONFAB_ROLE_TOOL) ? form_add_result(form) : NULL;
         if (!result)
-                return no_memory(e);
+                return err_no_memory(e);
         result->text = form_strdup(form, content);
         if (!result->text)
-                return no_memory(e);
+                return err_no_memory(e);
         r = copy_text(form, id, &result->call_id, e);
         return r < 0 ? r : copy_text(form, name, &result->name, e);
 }
@@ -121,7 +117,7 @@ static int parse_text(
         char *copy = message ? form_strdup(form, content) : NULL;
 
         if (!copy)
-                return no_memory(e);
+                return err_no_memory(e);
         message->text = copy;
         message->text_size = strlen(content);
         return 0;

@@ -17,21 +17,11 @@
 
 #define CENTURY_USEC ((uint64_t)36525 * 86400 * 1000000)
 
-static void put_string(struct json *j, const char *key, const char *value) {
-        json_put_key(j, key);
-        json_put_string(j, value);
-}
-
-static void put_u64(struct json *j, const char *key, uint64_t value) {
-        json_put_key(j, key);
-        json_put_u64(j, value);
-}
-
 static void put_time(struct json *j, const char *key, uint64_t realtime_usec) {
         char text[OLLAMA_TIME_SIZE];
 
         ollama_time(text, realtime_usec);
-        put_string(j, key, text);
+        json_put_key_string(j, key, text);
 }
 
 /* "134.5M", "8.0B" */
@@ -44,21 +34,21 @@ static void put_parameters(struct json *j, uint64_t n) {
                 snprintf(text, sizeof(text), "%.1fM", (double)n / 1e6);
         else
                 snprintf(text, sizeof(text), "%.1fK", (double)n / 1e3);
-        put_string(j, "parameter_size", text);
+        json_put_key_string(j, "parameter_size", text);
 }
 
 static void put_details(struct json *j, const struct backend_model *model) {
         json_put_key(j, "details");
         json_object_begin(j);
-        put_string(j, "parent_model", "");
-        put_string(j, "format", "gguf");
-        put_string(j, "family", model->architecture);
+        json_put_key_string(j, "parent_model", "");
+        json_put_key_string(j, "format", "gguf");
+        json_put_key_string(j, "family", model->architecture);
         json_put_key(j, "families");
         json_array_begin(j);
         json_put_string(j, model->architecture);
         json_array_end(j);
         put_parameters(j, model->n_params);
-        put_string(j, "quantization_level", "unknown");
+        json_put_key_string(j, "quantization_level", "unknown");
         json_object_end(j);
 }
 
@@ -79,17 +69,17 @@ void ollama_put_model(struct json *j, const struct backend_model *model, bool lo
         snprintf(
                 name, sizeof(name), "%s%s", model->name, strchr(model->name, ':') ? "" : ":latest");
         json_object_begin(j);
-        put_string(j, "name", name);
-        put_string(j, "model", name);
+        json_put_key_string(j, "name", name);
+        json_put_key_string(j, "model", name);
         if (!loaded)
                 put_time(j, "modified_at", model->since_usec);
-        put_u64(j, "size", model->weights_size);
-        put_string(j, "digest", model->fingerprint);
+        json_put_key_u64(j, "size", model->weights_size);
+        json_put_key_string(j, "digest", model->fingerprint);
         put_details(j, model);
         if (loaded) {
                 put_time(j, "expires_at", clock_realtime_usec() + CENTURY_USEC);
-                put_u64(j, "size_vram", 0);
-                put_u64(j, "context_length", model->context);
+                json_put_key_u64(j, "size_vram", 0);
+                json_put_key_u64(j, "context_length", model->context);
         } else {
                 put_capabilities(j, model);
         }
@@ -102,7 +92,7 @@ static void put_of_arch(
         char name[sizeof(model->architecture) + 32];
 
         snprintf(name, sizeof(name), "%s.%s", model->architecture, key);
-        put_u64(j, name, value);
+        json_put_key_u64(j, name, value);
 }
 
 int ollama_write_show(struct buf *out, const struct backend_model *model) {
@@ -110,15 +100,15 @@ int ollama_write_show(struct buf *out, const struct backend_model *model) {
 
         json_init(&j, out);
         json_object_begin(&j);
-        put_string(&j, "modelfile", "");
-        put_string(&j, "parameters", "");
-        put_string(&j, "template", "");
+        json_put_key_string(&j, "modelfile", "");
+        json_put_key_string(&j, "parameters", "");
+        json_put_key_string(&j, "template", "");
         put_details(&j, model);
         json_put_key(&j, "model_info");
         json_object_begin(&j);
-        put_string(&j, "general.architecture", model->architecture);
-        put_string(&j, "general.basename", model->name);
-        put_u64(&j, "general.parameter_count", model->n_params);
+        json_put_key_string(&j, "general.architecture", model->architecture);
+        json_put_key_string(&j, "general.basename", model->name);
+        json_put_key_u64(&j, "general.parameter_count", model->n_params);
         put_of_arch(&j, model, "context_length", model->context);
         put_of_arch(&j, model, "embedding_length", model->n_embd);
         put_of_arch(&j, model, "vocab_size", model->n_vocab);

@@ -15,10 +15,6 @@
 #include "client/gateway/ollama.h"
 #include <string.h>
 
-static int no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 /* --- options --- */
 
 static int parse_numbers(struct fields *fields, const json_t *options,
@@ -106,7 +102,7 @@ static int parse_stops(
 
         if (json_is_string(value)) {
                 r = fields_string(fields, options, "stop", &text, e);
-                return r < 0 || !*text ? r : form_add_stop(form, text) < 0 ? no_memory(e) : 0;
+                return r < 0 || !*text ? r : form_add_stop(form, text) < 0 ? err_no_memory(e) : 0;
         }
         r = fields_array(fields, options, "stop", &stops, e);
         json_array_foreach(stops, i, stop) {
@@ -114,7 +110,7 @@ static int parse_stops(
 
                 r = fields_be_string(fields, stop, &text, e);
                 if (r == 0 && *text && form_add_stop(form, text) < 0)
-                        r = no_memory(e);
+                        r = err_no_memory(e);
                 if (r < 0)
                         return r;
                 fields_leave(fields, length);
@@ -213,7 +209,7 @@ static int parse_common(struct form *form, struct fields *fields, const json_t *
         f->tag = "ollama";
         f->stream = true;
         if (r == 0 && model)
-                r = (f->model = form_strdup(form, model)) ? 0 : no_memory(e);
+                r = (f->model = form_strdup(form, model)) ? 0 : err_no_memory(e);
         if (r == 0)
                 r = fields_bool(fields, body, "stream", &f->stream, e);
         if (r == 0)
@@ -243,7 +239,7 @@ static int parse_tools(
                 return r;
         list = json_array();
         if (!list)
-                return no_memory(e);
+                return err_no_memory(e);
         json_array_foreach(tools, i, tool) {
                 size_t length = fields_enter(fields, "tools", i);
                 const char *type = NULL;
@@ -253,7 +249,7 @@ static int parse_tools(
                         r = fields_string(fields, tool, "type", &type, e);
                 if (r == 0 && (!type || strcmp(type, "function") == 0) &&
                         json_array_append(list, tool) < 0)
-                        r = no_memory(e);
+                        r = err_no_memory(e);
                 if (r < 0)
                         break;
                 fields_leave(fields, length);
@@ -296,7 +292,7 @@ static int parse_context(struct form *form, struct fields *fields, const json_t 
                 return r;
         tokens = form_alloc(form, json_array_size(context) * sizeof(*tokens));
         if (!tokens)
-                return no_memory(e);
+                return err_no_memory(e);
         json_array_foreach(context, i, token) {
                 json_int_t value = json_integer_value(token);
 
@@ -325,7 +321,7 @@ static int add_text(struct form *form, enum confab_role role, const char *text, 
         char *copy = message ? form_strdup(form, text) : NULL;
 
         if (!copy)
-                return no_memory(e);
+                return err_no_memory(e);
         message->text = copy;
         message->text_size = strlen(text);
         return 0;
@@ -346,7 +342,7 @@ static int put_prompt(
         f->place = FORM_NEW;
         f->raw = form_strdup(form, prompt);
         f->raw_size = strlen(prompt);
-        return f->raw ? 0 : no_memory(e);
+        return f->raw ? 0 : err_no_memory(e);
 }
 
 int ollama_parse_generate(

@@ -73,10 +73,8 @@ static void put_head(struct json *j, const char *model) {
 
         ollama_time(now, clock_realtime_usec());
         json_object_begin(j);
-        json_put_key(j, "model");
-        json_put_string(j, model);
-        json_put_key(j, "created_at");
-        json_put_string(j, now);
+        json_put_key_string(j, "model", model);
+        json_put_key_string(j, "created_at", now);
 }
 
 static void put_said(struct json *j, const struct ollama_writer *writer) {
@@ -85,8 +83,7 @@ static void put_said(struct json *j, const struct ollama_writer *writer) {
         if (chats) {
                 json_put_key(j, "message");
                 json_object_begin(j);
-                json_put_key(j, "role");
-                json_put_string(j, "assistant");
+                json_put_key_string(j, "role", "assistant");
         }
         put_text(j, chats ? "content" : "response", &writer->text);
         if (writer->reasoning.size > 0)
@@ -111,8 +108,7 @@ static int put_line(struct ollama_writer *writer) {
         json_init(&j, &writer->json);
         put_head(&j, writer->model);
         put_said(&j, writer);
-        json_put_key(&j, "done");
-        json_put_bool(&j, false);
+        json_put_key_bool(&j, "done", false);
         json_object_end(&j);
         forget_said(writer);
         r = json_finish(&j);
@@ -125,19 +121,16 @@ static const char *done_reason(enum confab_finish finish) {
 }
 
 static void put_nsec(struct json *j, const char *key, uint64_t usec) {
-        json_put_key(j, key);
-        json_put_u64(j, usec * 1000);
+        json_put_key_u64(j, key, usec * 1000);
 }
 
 static void put_figures(struct json *j, const struct confab_done *done) {
         put_nsec(j, "total_duration",
                 done->queued_usec + done->restore_usec + done->prefill_usec + done->decode_usec);
         put_nsec(j, "load_duration", done->queued_usec + done->restore_usec);
-        json_put_key(j, "prompt_eval_count");
-        json_put_u64(j, done->n_prompt);
+        json_put_key_u64(j, "prompt_eval_count", done->n_prompt);
         put_nsec(j, "prompt_eval_duration", done->prefill_usec);
-        json_put_key(j, "eval_count");
-        json_put_u64(j, done->n_generated);
+        json_put_key_u64(j, "eval_count", done->n_generated);
         put_nsec(j, "eval_duration", done->decode_usec);
 }
 
@@ -150,10 +143,8 @@ static int put_last(struct ollama_writer *writer, const struct confab_done *done
         json_init(&j, &writer->json);
         put_head(&j, writer->model);
         put_said(&j, writer);
-        json_put_key(&j, "done");
-        json_put_bool(&j, true);
-        json_put_key(&j, "done_reason");
-        json_put_string(&j, done_reason(done->finish));
+        json_put_key_bool(&j, "done", true);
+        json_put_key_string(&j, "done_reason", done_reason(done->finish));
         if (tokens) {
                 json_put_key(&j, "context");
                 json_array_begin(&j);
@@ -191,14 +182,11 @@ static int end_call(struct ollama_writer *writer) {
                 return r;
         json_init(&j, &writer->calls);
         json_object_begin(&j);
-        json_put_key(&j, "id");
-        json_put_string(&j, writer->call_id);
+        json_put_key_string(&j, "id", writer->call_id);
         json_put_key(&j, "function");
         json_object_begin(&j);
-        json_put_key(&j, "index");
-        json_put_u64(&j, writer->n_calls++);
-        json_put_key(&j, "name");
-        json_put_string(&j, writer->call_name);
+        json_put_key_u64(&j, "index", writer->n_calls++);
+        json_put_key_string(&j, "name", writer->call_name);
         json_put_key(&j, "arguments");
         json_put_raw(&j, text, size);
         json_object_end(&j);
@@ -407,10 +395,8 @@ int ollama_write_loaded(
         json_init(&j, out);
         put_head(&j, model);
         put_said(&j, &nothing);
-        json_put_key(&j, "done");
-        json_put_bool(&j, true);
-        json_put_key(&j, "done_reason");
-        json_put_string(&j, wish->unloads ? "unload" : "load");
+        json_put_key_bool(&j, "done", true);
+        json_put_key_string(&j, "done_reason", wish->unloads ? "unload" : "load");
         json_object_end(&j);
         return json_finish(&j);
 }

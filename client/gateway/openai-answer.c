@@ -172,16 +172,13 @@ static void on_done(void *userdata, unsigned choice, const struct confab_done *d
 static int begin_talk(struct openai_answer *answer, struct err *e);
 
 static void on_ended(void *userdata, const struct talk_error *error) {
-        static const struct talk_error cancelled = {.status = 409,
-                .code = CONFAB_CANCELLED,
-                .message = "the reply was cancelled by another request"};
         struct openai_answer *answer = userdata;
         struct err e = {};
 
         if (error) {
                 fail_answer(answer, error);
         } else if (answer->cancelled) {
-                fail_answer(answer, &cancelled);
+                fail_answer(answer, &talk_error_cancelled);
         } else if (++answer->prompt == answer->n_prompts) {
                 end_answer(answer);
         } else {
@@ -211,7 +208,7 @@ static int begin_talk(struct openai_answer *answer, struct err *e) {
         if (answer->options.echo && fields->raw_size > 0 &&
                 buf_append(&answer->echo, fields->raw, fields->raw_size) < 0) {
                 form_free(form);
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         }
         return talk_new(&answer->talk, gateway_backends(answer->call->gateway),
                 &gateway_settings(answer->call->gateway)->talk, &answer->call->owner, form,
@@ -226,7 +223,7 @@ void openai_answer_start(struct gateway_call *call, enum openai_kind kind,
 
         if (!answer) {
                 openai_prompts_deinit(prompts);
-                err_set(&e, ERR_NOMEM, "out of memory");
+                err_no_memory(&e);
                 openai_refuse(call, NULL, &e);
                 return;
         }

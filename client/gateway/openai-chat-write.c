@@ -24,10 +24,8 @@ int openai_chat_begin(struct openai_reply *reply, unsigned choice) {
         if (!reply->options.in_pieces)
                 return 0;
         delta_begin(reply, &j, choice);
-        json_put_key(&j, "role");
-        json_put_string(&j, "assistant");
-        json_put_key(&j, "content");
-        json_put_string(&j, "");
+        json_put_key_string(&j, "role", "assistant");
+        json_put_key_string(&j, "content", "");
         return delta_end(reply, &j, choice, false, NULL);
 }
 
@@ -61,16 +59,13 @@ static int tell_text(struct openai_reply *reply, unsigned choice, const struct c
 static void put_call(
         struct json *j, const char *id, const char *name, const void *arguments, size_t size) {
         if (name) {
-                json_put_key(j, "id");
-                json_put_string(j, id);
-                json_put_key(j, "type");
-                json_put_string(j, "function");
+                json_put_key_string(j, "id", id);
+                json_put_key_string(j, "type", "function");
         }
         json_put_key(j, "function");
         json_object_begin(j);
         if (name) {
-                json_put_key(j, "name");
-                json_put_string(j, name);
+                json_put_key_string(j, "name", name);
         }
         json_put_key(j, "arguments");
         json_put_string_n(j, size > 0 ? arguments : "", size);
@@ -85,8 +80,7 @@ static int tell_call_piece(
         json_put_key(&j, "tool_calls");
         json_array_begin(&j);
         json_object_begin(&j);
-        json_put_key(&j, "index");
-        json_put_u64(&j, reply->choices[choice].n_calls - 1);
+        json_put_key_u64(&j, "index", reply->choices[choice].n_calls - 1);
         put_call(&j, part->call_id ? part->call_id : "", part->name, part->text, part->text_size);
         json_object_end(&j);
         json_array_end(&j);
@@ -165,8 +159,7 @@ void openai_chat_put_message(const struct openai_reply *reply, struct json *j, u
 
         json_put_key(j, "message");
         json_object_begin(j);
-        json_put_key(j, "role");
-        json_put_string(j, "assistant");
+        json_put_key_string(j, "role", "assistant");
         json_put_key(j, "content");
         if (from->text.size == 0 && from->n_calls > 0)
                 json_put_null(j);

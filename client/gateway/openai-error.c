@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors and models in OpenAI's form. */
+/* Errors, lists and models in OpenAI's form. */
 #include "base/json.h"
 #include "base/util.h"
 #include "client/gateway/gateway.h"
@@ -71,43 +71,37 @@ int openai_error_body(struct buf *out, unsigned status, const char *code, const 
         json_object_begin(&j);
         json_put_key(&j, "message");
         json_put_string_n(&j, text.data, text.size);
-        json_put_key(&j, "type");
-        json_put_string(&j, type_of(status));
-        json_put_key(&j, "param");
-        json_put_string(&j, param && param[0] ? param : NULL);
-        json_put_key(&j, "code");
-        json_put_string(&j, code_of(status, code, param && param[0] ? param : NULL));
+        json_put_key_string(&j, "type", type_of(status));
+        json_put_key_string(&j, "param", param && param[0] ? param : NULL);
+        json_put_key_string(&j, "code", code_of(status, code, param && param[0] ? param : NULL));
         json_object_end(&j);
         json_object_end(&j);
         return json_finish(&j);
 }
 
-static void put_figure(struct json *j, const char *key, uint64_t value) {
-        json_put_key(j, key);
-        json_put_u64(j, value);
+void openai_list_begin(struct json *j) {
+        json_object_begin(j);
+        json_put_key_string(j, "object", "list");
+        json_put_key(j, "data");
+        json_array_begin(j);
 }
 
 static void put_model(struct json *j, const struct backend_model *model) {
         json_object_begin(j);
-        json_put_key(j, "id");
-        json_put_string(j, model->name);
-        json_put_key(j, "object");
-        json_put_string(j, "model");
-        put_figure(j, "created", model->since_usec / 1000000);
-        json_put_key(j, "owned_by");
-        json_put_string(j, "confab");
+        json_put_key_string(j, "id", model->name);
+        json_put_key_string(j, "object", "model");
+        json_put_key_u64(j, "created", model->since_usec / 1000000);
+        json_put_key_string(j, "owned_by", "confab");
         json_put_key(j, "meta");
         json_object_begin(j);
-        put_figure(j, "n_vocab", model->n_vocab);
-        put_figure(j, "n_ctx", model->context);
-        put_figure(j, "n_ctx_train", model->context_train);
-        put_figure(j, "n_embd", model->n_embd);
-        put_figure(j, "n_params", model->n_params);
-        put_figure(j, "size", model->weights_size);
-        json_put_key(j, "fingerprint");
-        json_put_string(j, model->fingerprint);
-        json_put_key(j, "takes_tools");
-        json_put_bool(j, model->takes_tools);
+        json_put_key_u64(j, "n_vocab", model->n_vocab);
+        json_put_key_u64(j, "n_ctx", model->context);
+        json_put_key_u64(j, "n_ctx_train", model->context_train);
+        json_put_key_u64(j, "n_embd", model->n_embd);
+        json_put_key_u64(j, "n_params", model->n_params);
+        json_put_key_u64(j, "size", model->weights_size);
+        json_put_key_string(j, "fingerprint", model->fingerprint);
+        json_put_key_bool(j, "takes_tools", model->takes_tools);
         json_object_end(j);
         json_object_end(j);
 }
@@ -125,11 +119,7 @@ int openai_write_models(
         struct json j;
 
         json_init(&j, out);
-        json_object_begin(&j);
-        json_put_key(&j, "object");
-        json_put_string(&j, "list");
-        json_put_key(&j, "data");
-        json_array_begin(&j);
+        openai_list_begin(&j);
         for (size_t i = 0; i < n_models; i++)
                 put_model(&j, models[i]);
         json_array_end(&j);

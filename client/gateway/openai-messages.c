@@ -24,10 +24,6 @@ struct reader {
         const char *function_id; /* of the last function_call, or NULL */
 };
 
-static int no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 /* ---- contents ---- */
 
 static int read_part(struct reader *reader, const json_t *part, struct buf *text) {
@@ -55,7 +51,7 @@ static int read_part(struct reader *reader, const json_t *part, struct buf *text
                 return r;
         if (!said)
                 return fields_wrong(fields, "text", "a string", reader->e);
-        return buf_append_str(text, said) < 0 ? no_memory(reader->e) : 0;
+        return buf_append_str(text, said) < 0 ? err_no_memory(reader->e) : 0;
 }
 
 static int read_parts(struct reader *reader, const json_t *parts, struct buf *text) {
@@ -96,7 +92,7 @@ static int read_content(
         copy = said ? form_strdup(reader->form, said)
                     : form_text(reader->form, text.data, text.size);
         if (!copy)
-                return no_memory(reader->e);
+                return err_no_memory(reader->e);
         *ret = copy;
         *ret_size = said ? strlen(said) : text.size;
         return 0;
@@ -119,13 +115,13 @@ static int read_function(struct reader *reader, const json_t *function, const ch
                 return fields_wrong(reader->fields, "name", "a string", reader->e);
         call = form_add_call(reader->form);
         if (!call)
-                return no_memory(reader->e);
+                return err_no_memory(reader->e);
         call->id = id;
         call->name = form_strdup(reader->form, name);
         if (call->name && json_is_object(value))
                 return form_dump(reader->form, value, &call->arguments, reader->e);
         call->arguments = form_strdup(reader->form, arguments && arguments[0] ? arguments : "{}");
-        return call->name && call->arguments ? 0 : no_memory(reader->e);
+        return call->name && call->arguments ? 0 : err_no_memory(reader->e);
 }
 
 static int read_call(struct reader *reader, const json_t *call) {
@@ -150,7 +146,7 @@ static int read_call(struct reader *reader, const json_t *call) {
         if (id && id[0]) {
                 copy = form_strdup(reader->form, id);
                 if (!copy)
-                        return no_memory(reader->e);
+                        return err_no_memory(reader->e);
         }
         length = fields_enter_name(fields, "function");
         r = read_function(reader, function, copy);
@@ -189,7 +185,7 @@ static int read_function_call(struct reader *reader, const json_t *message, size
         snprintf(id, sizeof(id), "function_%zu", index);
         reader->function_id = form_strdup(reader->form, id);
         if (!reader->function_id)
-                return no_memory(reader->e);
+                return err_no_memory(reader->e);
         length = fields_enter_name(reader->fields, "function_call");
         r = read_function(reader, function, reader->function_id);
         if (r < 0)
@@ -207,7 +203,7 @@ static int read_reasoning(struct reader *reader, const json_t *message, struct c
         if (r < 0 || !reasoning || !reasoning[0])
                 return r;
         to->reasoning = form_strdup(reader->form, reasoning);
-        return to->reasoning ? 0 : no_memory(reader->e);
+        return to->reasoning ? 0 : err_no_memory(reader->e);
 }
 
 static int read_assistant(struct reader *reader, const json_t *message, size_t index) {
@@ -218,14 +214,14 @@ static int read_assistant(struct reader *reader, const json_t *message, size_t i
         int r;
 
         if (!to)
-                return no_memory(reader->e);
+                return err_no_memory(reader->e);
         r = read_content(reader, message, &text, &size);
         if (r == 0)
                 r = fields_string(reader->fields, message, "refusal", &refusal, reader->e);
         if (r == 0 && size == 0 && refusal) {
                 size = strlen(refusal);
                 text = form_strdup(reader->form, refusal);
-                r = text ? 0 : no_memory(reader->e);
+                r = text ? 0 : err_no_memory(reader->e);
         }
         if (r < 0)
                 return r;
@@ -252,7 +248,7 @@ static int read_text(struct reader *reader, const json_t *message, enum confab_r
         int r;
 
         if (!to)
-                return no_memory(reader->e);
+                return err_no_memory(reader->e);
         r = read_content(reader, message, &text, &size);
         if (r < 0)
                 return r;
@@ -270,16 +266,16 @@ static int add_result(struct reader *reader, const json_t *message, const char *
 
         if (n == 0 || fields->messages[n - 1].role != CONFAB_ROLE_TOOL)
                 if (!form_add_message(reader->form, CONFAB_ROLE_TOOL))
-                        return no_memory(reader->e);
+                        return err_no_memory(reader->e);
         result = form_add_result(reader->form);
         if (!result)
-                return no_memory(reader->e);
+                return err_no_memory(reader->e);
         r = read_content(reader, message, &text, &size);
         if (r < 0)
                 return r;
         result->text = text;
         result->call_id = form_strdup(reader->form, call_id);
-        return result->call_id ? 0 : no_memory(reader->e);
+        return result->call_id ? 0 : err_no_memory(reader->e);
 }
 
 static int read_tool(struct reader *reader, const json_t *message) {

@@ -18,10 +18,6 @@ int openai_unsupported(struct fields *fields, const char *name, const char *why,
         return err_set(e, ERR_UNSUPPORTED, "%s: %s", fields->wrong, why);
 }
 
-static int no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 /* A number of the sampling: sets @bit if it is there. */
 static int read_number(struct form *form, struct fields *fields, const json_t *root,
         const char *name, double min, double max, uint32_t bit, float *ret, struct err *e) {
@@ -100,7 +96,7 @@ static int read_biases(
                 return fields_wrong(fields, "logit_bias", "an object of at most 64 tokens", e);
         biases = form_alloc(form, json_object_size(object) * sizeof(*biases));
         if (!biases)
-                return no_memory(e);
+                return err_no_memory(e);
         length = fields_enter_name(fields, "logit_bias");
         json_object_foreach(object, key, value) {
                 double bias;
@@ -131,7 +127,7 @@ static int add_stop(struct form *form, struct fields *fields, const char *text, 
                 fields_leave(fields, 0);
                 return fields_wrong(fields, "stop", "a list of at most 16 strings", e);
         }
-        return form_add_stop(form, text) < 0 ? no_memory(e) : 0;
+        return form_add_stop(form, text) < 0 ? err_no_memory(e) : 0;
 }
 
 static int read_stops(struct form *form, struct fields *fields, const json_t *root, struct err *e) {
@@ -192,7 +188,7 @@ static int read_notes(struct form *form, struct fields *fields, const json_t *ro
         if (session && session[0] && strlen(session) <= MAX_SESSION_SIZE) {
                 to->session = form_strdup(form, session);
                 if (!to->session)
-                        return no_memory(e);
+                        return err_no_memory(e);
         }
         if (metadata && json_object_size(metadata) > 0) {
                 const char *text;
@@ -248,7 +244,7 @@ int openai_read_common(struct form *form, struct openai_options *options, struct
         if (model) {
                 to->model = form_strdup(form, model);
                 if (!to->model)
-                        return no_memory(e);
+                        return err_no_memory(e);
         }
         return 0;
 }

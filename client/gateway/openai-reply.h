@@ -17,6 +17,7 @@
  * Functions return 0 or -ERR_NOMEM (or what emit returned); after a failure the reply can only be freed.
  */
 #include "base/buf.h"
+#include "base/json.h"
 #include "client/confab.h"
 #include "client/gateway/openai.h"
 #include "client/gateway/talk.h"
@@ -68,6 +69,8 @@ int openai_error_body(
         struct buf *out, unsigned status, const char *code, const char *message, const char *param);
 /* The field that an error of the daemon or a talk is about: its own, or what its words begin with, or NULL. */
 const char *openai_error_param(const struct talk_error *error);
+/* {"object": "list", "data": [ : the items follow. */
+void openai_list_begin(struct json *j);
 int openai_write_model(struct buf *out, const struct backend_model *model);
 int openai_write_models(
         struct buf *out, const struct backend_model *const *models, size_t n_models);

@@ -6,10 +6,6 @@
 #include "client/gateway/openai.h"
 #include <string.h>
 
-static int no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 void openai_prompts_deinit(struct openai_prompts *prompts) {
         for (size_t i = 0; i < prompts->n_forms; i++)
                 prompts->forms[i] = form_free(prompts->forms[i]);
@@ -100,7 +96,7 @@ static int put_string(struct form *form, struct fields *fields, const char *name
         to->input = FORM_RAW;
         to->raw_size = json_string_length(value);
         to->raw = form_text(form, json_string_value(value), to->raw_size);
-        return to->raw ? 0 : no_memory(e);
+        return to->raw ? 0 : err_no_memory(e);
 }
 
 static int put_tokens(struct form *form, const struct openai_options *options,
@@ -116,7 +112,7 @@ static int put_tokens(struct form *form, const struct openai_options *options,
                 return fields_wrong(fields, name, "a list with something in it", e);
         tokens = form_alloc(form, json_array_size(array) * sizeof(*tokens));
         if (!tokens)
-                return no_memory(e);
+                return err_no_memory(e);
         json_array_foreach(array, i, item) {
                 json_int_t token = json_integer_value(item);
 

@@ -11,10 +11,6 @@
 #include "client/gateway/form-json.h"
 #include <string.h>
 
-static int no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 /* 1: it is a function and goes to @functions; 0: of another type. */
 static int check_tool(struct fields *fields, json_t *tool, struct err *e) {
         const char *type, *name;
@@ -53,7 +49,7 @@ static int collect(struct form *form, struct fields *fields, const json_t *tools
                 if (r < 0)
                         return r;
                 if (r > 0 && json_array_append(functions, tool) < 0)
-                        return no_memory(e);
+                        return err_no_memory(e);
                 fields_leave(fields, length);
         }
         if (json_array_size(functions) == 0)
@@ -69,7 +65,7 @@ static int read_tools(struct form *form, struct fields *fields, const json_t *ro
                 return r;
         functions = json_array();
         if (!functions)
-                return no_memory(e);
+                return err_no_memory(e);
         r = collect(form, fields, tools, functions, e);
         json_decref(functions);
         return r;
@@ -100,7 +96,7 @@ static int read_named(
                 fields_leave(fields, inner);
         fields_leave(fields, length);
         form_fields(form)->call_of = form_strdup(form, name);
-        return form_fields(form)->call_of ? 0 : no_memory(e);
+        return form_fields(form)->call_of ? 0 : err_no_memory(e);
 }
 
 int openai_read_tool_choice(
@@ -179,7 +175,7 @@ int openai_read_grammar(
                 return openai_unsupported(
                         fields, "grammar", "it can't be given beside a format or a forced call", e);
         to->gbnf = form_strdup(form, grammar);
-        return to->gbnf ? 0 : no_memory(e);
+        return to->gbnf ? 0 : err_no_memory(e);
 }
 
 int openai_read_format(struct form *form, struct fields *fields, const json_t *root,

@@ -58,39 +58,30 @@ static void put_head(const struct openai_reply *reply, struct json *j, struct bu
 
         json_init(j, out);
         json_object_begin(j);
-        json_put_key(j, "id");
-        json_put_string(j, reply->id);
+        json_put_key_string(j, "id", reply->id);
         json_put_key(j, "object");
         if (!chat)
                 json_put_string(j, "text_completion");
         else
                 json_put_string(
                         j, reply->options.in_pieces ? "chat.completion.chunk" : "chat.completion");
-        json_put_key(j, "created");
-        json_put_u64(j, reply->options.created);
-        json_put_key(j, "model");
-        json_put_string(j, reply->model);
-        json_put_key(j, "system_fingerprint");
-        json_put_string(j, reply->fingerprint);
+        json_put_key_u64(j, "created", reply->options.created);
+        json_put_key_string(j, "model", reply->model);
+        json_put_key_string(j, "system_fingerprint", reply->fingerprint);
 }
 
 static void put_usage(const struct talk_usage *usage, struct json *j) {
         json_object_begin(j);
-        json_put_key(j, "prompt_tokens");
-        json_put_u64(j, usage->n_prompt);
-        json_put_key(j, "completion_tokens");
-        json_put_u64(j, usage->n_generated);
-        json_put_key(j, "total_tokens");
-        json_put_u64(j, (uint64_t)usage->n_prompt + usage->n_generated);
+        json_put_key_u64(j, "prompt_tokens", usage->n_prompt);
+        json_put_key_u64(j, "completion_tokens", usage->n_generated);
+        json_put_key_u64(j, "total_tokens", (uint64_t)usage->n_prompt + usage->n_generated);
         json_put_key(j, "prompt_tokens_details");
         json_object_begin(j);
-        json_put_key(j, "cached_tokens");
-        json_put_u64(j, usage->n_cached);
+        json_put_key_u64(j, "cached_tokens", usage->n_cached);
         json_object_end(j);
         json_put_key(j, "completion_tokens_details");
         json_object_begin(j);
-        json_put_key(j, "reasoning_tokens");
-        json_put_u64(j, usage->n_reasoning);
+        json_put_key_u64(j, "reasoning_tokens", usage->n_reasoning);
         json_object_end(j);
         json_object_end(j);
 }
@@ -107,8 +98,7 @@ void openai_chunk_begin(struct openai_reply *reply, struct json *j, unsigned cho
         json_put_key(j, "choices");
         json_array_begin(j);
         json_object_begin(j);
-        json_put_key(j, "index");
-        json_put_u64(j, choice);
+        json_put_key_u64(j, "index", choice);
 }
 
 void openai_put_logprobs(
@@ -129,8 +119,7 @@ int openai_chunk_end(struct openai_reply *reply, struct json *j, unsigned choice
         openai_put_logprobs(reply, j, choice, with_tokens);
         if (with_tokens)
                 openai_tokens_clear(&reply->choices[choice].tokens);
-        json_put_key(j, "finish_reason");
-        json_put_string(j, finish);
+        json_put_key_string(j, "finish_reason", finish);
         json_object_end(j);
         json_array_end(j);
         if (reply->options.include_usage) {
@@ -268,15 +257,13 @@ static int put_choice(const struct openai_reply *reply, struct json *j, unsigned
         int r = 0;
 
         json_object_begin(j);
-        json_put_key(j, "index");
-        json_put_u64(j, i);
+        json_put_key_u64(j, "index", i);
         if (reply->options.kind == OPENAI_CHAT)
                 openai_chat_put_message(reply, j, i);
         else
                 r = put_text(choice, j);
         openai_put_logprobs(reply, j, i, true);
-        json_put_key(j, "finish_reason");
-        json_put_string(j, choice->finish);
+        json_put_key_string(j, "finish_reason", choice->finish);
         json_object_end(j);
         return r;
 }

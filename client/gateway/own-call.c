@@ -250,7 +250,8 @@ static bool ask_again(struct own_call *own, const struct confab_error *error) {
         return true;
 }
 
-struct backend *own_find_backend(struct gateway_call *call) {
+/* The daemon that the call names: by the query's `model`, or the field X-Confab-Model. NULL: there is none. */
+static struct backend *find_backend(struct gateway_call *call) {
         const char *name = http_query(call->exchange, "model");
 
         if (!name)
@@ -271,7 +272,7 @@ static void begin(struct own_call *own) {
 static void on_models(void *userdata) {
         struct own_call *own = userdata;
 
-        own->backend = own_find_backend(own->call);
+        own->backend = find_backend(own->call);
         if (own->backend)
                 begin(own);
         else
@@ -289,7 +290,7 @@ static void on_closed_early(void *userdata) {
 void own_ask(struct own_call *own) {
         static const struct http_answer_ops ops = {.closed = on_closed_early};
 
-        own->backend = own_find_backend(own->call);
+        own->backend = find_backend(own->call);
         if (own->backend) {
                 begin(own);
                 return;
@@ -319,7 +320,7 @@ static int read_body(struct own_call *own, struct err *e) {
         http_drop_body(exchange);
         if (r == 0 && !own->body)
                 own->body = json_object();
-        return r == 0 && !own->body ? own_no_memory(e) : r;
+        return r == 0 && !own->body ? err_no_memory(e) : r;
 }
 
 /* "-" stands for a name that a path can't have: it is in the query. */
@@ -361,7 +362,7 @@ static int read_request(struct own_call *own, struct fields *fields, struct err 
         own->asked.request.in_stream = true; /* files: the gateway has no descriptors to pass on */
         if (r == 0 && own->asked.whole) {
                 own->reply = own_reply_new();
-                r = own->reply ? 0 : own_no_memory(e);
+                r = own->reply ? 0 : err_no_memory(e);
         }
         return r;
 }
@@ -373,7 +374,7 @@ struct own_call *own_new(struct gateway_call *call, const struct own_route *rout
         int r;
 
         if (!own) {
-                own_no_memory(&e);
+                err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
                 return NULL;
         }

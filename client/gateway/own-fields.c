@@ -95,7 +95,7 @@ static int read_biases(struct own_reader *reader, const struct own_field *field,
                 return r;
         biases = form_alloc(reader->memory, n * sizeof(*biases));
         if (!biases)
-                return own_no_memory(e);
+                return err_no_memory(e);
         for (size_t i = 0; r == 0 && i < n; i++) {
                 size_t length = fields_enter(reader->fields, field->name, i);
 
@@ -142,7 +142,7 @@ static int read_texts(struct own_reader *reader, const char *name, const json_t 
                 return fields_wrong(reader->fields, name, "an array", e);
         texts = form_alloc(reader->memory, (n + 1) * sizeof(*texts));
         if (!texts)
-                return own_no_memory(e);
+                return err_no_memory(e);
         if (json_is_string(value))
                 r = fields_string(reader->fields, object, name, &texts[0], e);
         for (size_t i = 0; json_is_array(value) && r == 0 && i < n; i++) {
@@ -278,7 +278,7 @@ static int read_raw_hex(struct own_reader *reader, const struct own_field *field
                         "pairs of hexadecimal digits in lower case", e);
         bytes = form_alloc(reader->memory, n / 2 + 1);
         if (!bytes)
-                return own_no_memory(e);
+                return err_no_memory(e);
         for (size_t i = 0; i < n / 2; i++)
                 bytes[i] = (char)(digit_of(text[2 * i]) << 4 | digit_of(text[2 * i + 1]));
         request->text = bytes;
@@ -308,7 +308,7 @@ static int read_tokens(struct own_reader *reader, const struct own_field *field,
                 return r;
         tokens = form_alloc(reader->memory, (n + 1) * sizeof(*tokens));
         if (!tokens)
-                return own_no_memory(e);
+                return err_no_memory(e);
         for (size_t i = 0; i < n; i++) {
                 const json_t *value = json_array_get(list, i);
                 json_int_t token = json_integer_value(value);

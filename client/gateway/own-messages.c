@@ -56,7 +56,7 @@ static int read_items(struct own_reader *reader, const json_t *object, const cha
                                        : (void *)form_add_result(reader->memory);
 
                 if (!item)
-                        return own_no_memory(e);
+                        return err_no_memory(e);
                 r = are_calls ? read_call(reader, json_array_get(list, i), item, e)
                               : read_result(reader, json_array_get(list, i), item, e);
                 fields_leave(reader->fields, length);
@@ -85,7 +85,7 @@ static int read_message(struct own_reader *reader, const json_t *item, struct er
         int r;
 
         if (!message)
-                return own_no_memory(e);
+                return err_no_memory(e);
         r = fields_be_object(reader->fields, item, e);
         if (r == 0)
                 r = own_read_table(reader, role_field, 0, item, message, e);
@@ -127,7 +127,7 @@ int own_read_results(struct own_reader *reader, const struct own_field *field, c
                 return r;
         message = form_add_message(reader->memory, CONFAB_ROLE_TOOL);
         if (!message)
-                return own_no_memory(e);
+                return err_no_memory(e);
         r = read_items(reader, object, field->name, false, e);
         request->results = message->results;
         request->n_results = message->n_results;
@@ -148,7 +148,7 @@ int own_read_given(struct own_reader *reader, const struct own_field *field, con
                 return r;
         message = form_add_message(reader->memory, CONFAB_ROLE_ASSISTANT);
         if (!message)
-                return own_no_memory(e);
+                return err_no_memory(e);
         length = fields_enter_name(reader->fields, field->name);
         r = read_said(reader, given, message, e);
         fields_leave(reader->fields, length);

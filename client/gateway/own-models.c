@@ -9,40 +9,25 @@
 
 #define MAX_AGE_USEC 5000000ull
 
-static void put_text(struct json *json, const char *key, const char *text) {
-        json_put_key(json, key);
-        json_put_string(json, text);
-}
-
-static void put_number(struct json *json, const char *key, uint64_t number) {
-        json_put_key(json, key);
-        json_put_u64(json, number);
-}
-
-static void put_flag(struct json *json, const char *key, bool flag) {
-        json_put_key(json, key);
-        json_put_bool(json, flag);
-}
-
 static void put_model(struct json *json, const struct backend_model *model, bool is_default) {
         json_object_begin(json);
-        put_text(json, "name", model->known ? model->name : NULL);
-        put_flag(json, "default", is_default);
-        put_flag(json, "reachable", model->reachable);
+        json_put_key_string(json, "name", model->known ? model->name : NULL);
+        json_put_key_bool(json, "default", is_default);
+        json_put_key_bool(json, "reachable", model->reachable);
         if (model->known) {
-                put_text(json, "architecture", model->architecture);
-                put_text(json, "chat_family", model->chat_family);
-                put_text(json, "reply_format", model->reply_format);
-                put_text(json, "tokenizer", model->tokenizer);
-                put_text(json, "fingerprint", model->fingerprint);
-                put_number(json, "context", model->context);
-                put_number(json, "context_train", model->context_train);
-                put_number(json, "n_vocab", model->n_vocab);
-                put_number(json, "n_embd", model->n_embd);
-                put_number(json, "n_params", model->n_params);
-                put_number(json, "weights_bytes", model->weights_size);
-                put_flag(json, "takes_tools", model->takes_tools);
-                put_flag(json, "reasons", model->reasons);
+                json_put_key_string(json, "architecture", model->architecture);
+                json_put_key_string(json, "chat_family", model->chat_family);
+                json_put_key_string(json, "reply_format", model->reply_format);
+                json_put_key_string(json, "tokenizer", model->tokenizer);
+                json_put_key_string(json, "fingerprint", model->fingerprint);
+                json_put_key_u64(json, "context", model->context);
+                json_put_key_u64(json, "context_train", model->context_train);
+                json_put_key_u64(json, "n_vocab", model->n_vocab);
+                json_put_key_u64(json, "n_embd", model->n_embd);
+                json_put_key_u64(json, "n_params", model->n_params);
+                json_put_key_u64(json, "weights_bytes", model->weights_size);
+                json_put_key_bool(json, "takes_tools", model->takes_tools);
+                json_put_key_bool(json, "reasons", model->reasons);
         }
         json_object_end(json);
 }
@@ -53,10 +38,10 @@ static int write_models(struct buf *out, struct gateway_call *call) {
 
         json_init(&json, out);
         json_object_begin(&json);
-        put_text(&json, "software", "confab " CONFAB_VERSION);
-        put_number(&json, "uid", call->owner.uid);
+        json_put_key_string(&json, "software", "confab " CONFAB_VERSION);
+        json_put_key_u64(&json, "uid", call->owner.uid);
         if (call->owner.tenant[0])
-                put_text(&json, "tenant", call->owner.tenant);
+                json_put_key_string(&json, "tenant", call->owner.tenant);
         json_put_key(&json, "models");
         json_array_begin(&json);
         for (size_t i = 0; i < backends_count(backends); i++)
@@ -72,7 +57,7 @@ static void reply_models(void *userdata) {
         struct err e = {0};
 
         if (write_models(&json, call) < 0) {
-                own_no_memory(&e);
+                err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
         } else {
                 gateway_reply_json(call, &json);
@@ -92,7 +77,7 @@ void own_handle_models(struct gateway_call *call) {
         http_set_ops(call->exchange, &ops, call);
         if (backends_refresh(gateway_backends(call->gateway), MAX_AGE_USEC, reply_models, call) <
                 0) {
-                own_no_memory(&e);
+                err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
         }
 }

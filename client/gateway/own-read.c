@@ -9,10 +9,6 @@
 
 #define FLOAT_LIMIT 1e30
 
-int own_no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 /* ---- types ---- */
 
 static int read_word(struct own_reader *reader, const struct own_field *field, const json_t *object,
@@ -203,7 +199,7 @@ int own_read_query(json_t **ret, enum confab_verb verb,
                 }
         }
         if (!body)
-                return own_no_memory(e);
+                return err_no_memory(e);
         *ret = body;
         return 0;
 }

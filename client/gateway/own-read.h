@@ -68,7 +68,6 @@ extern const char *const own_roles[];
 /* Read the fields of @object that @table has (with @verb, unless that is 0) into @base. */
 int own_read_table(struct own_reader *reader, const struct own_field *table, enum confab_verb verb,
         const json_t *object, void *base, struct err *e);
-int own_no_memory(struct err *e);
 /* The input is in field @name: an error if another one has it, too. */
 int own_take_input(
         struct own_reader *reader, const char *name, enum confab_input input, struct err *e);

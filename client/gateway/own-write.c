@@ -15,14 +15,10 @@ static int put_error(
         json_object_begin(&json);
         json_put_key(&json, "error");
         json_object_begin(&json);
-        json_put_key(&json, "code");
-        json_put_string(&json, code);
-        json_put_key(&json, "message");
-        json_put_string(&json, message);
-        json_put_key(&json, "retry");
-        json_put_bool(&json, retry);
-        json_put_key(&json, "param");
-        json_put_string(&json, param);
+        json_put_key_string(&json, "code", code);
+        json_put_key_string(&json, "message", message);
+        json_put_key_bool(&json, "retry", retry);
+        json_put_key_string(&json, "param", param);
         json_object_end(&json);
         json_object_end(&json);
         return json_finish(&json);

@@ -63,8 +63,6 @@ struct own_call *own_new(struct gateway_call *call, const struct own_route *rout
 void own_ask(struct own_call *own);
 /* Whatever runs is cancelled; the exchange is left as it is. */
 void own_free(struct own_call *own);
-/* The daemon that the call names: by the query's `model`, or the field X-Confab-Model. NULL: there is none. */
-struct backend *own_find_backend(struct gateway_call *call);
 
 /* ---- own-write.c ---- */
 

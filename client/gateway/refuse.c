@@ -42,15 +42,11 @@ int gateway_plain_error(struct buf *out, unsigned status, const char *code, cons
         json_object_begin(&json);
         json_put_key(&json, "error");
         json_object_begin(&json);
-        json_put_key(&json, "status");
-        json_put_u64(&json, status);
-        json_put_key(&json, "code");
-        json_put_string(&json, code);
-        json_put_key(&json, "message");
-        json_put_string(&json, message);
+        json_put_key_u64(&json, "status", status);
+        json_put_key_string(&json, "code", code);
+        json_put_key_string(&json, "message", message);
         if (param) {
-                json_put_key(&json, "param");
-                json_put_string(&json, param);
+                json_put_key_string(&json, "param", param);
         }
         json_object_end(&json);
         json_object_end(&json);

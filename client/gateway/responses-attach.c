@@ -158,7 +158,7 @@ static struct following *take_over(struct responses_fetching *fetching) {
         int r;
 
         if (!following) {
-                responses_no_memory(&e);
+                err_no_memory(&e);
                 asker_refuse_err(&fetching->asker, &e);
                 return NULL;
         }
@@ -168,7 +168,7 @@ static struct following *take_over(struct responses_fetching *fetching) {
         memcpy(following->model, fetching->model, sizeof(following->model));
         following->call = asker_end(&fetching->asker);
         r = following->writer ? line_get(&following->line, backend, &following->call->owner, &e)
-                              : responses_no_memory(&e);
+                              : err_no_memory(&e);
         if (r < 0) {
                 gateway_refuse_err(following->call, &gateway_responses, &e);
                 following_free(following);

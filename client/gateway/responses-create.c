@@ -48,7 +48,7 @@ static int prepare_known(struct responses_creating *creating, struct err *e) {
                 creating->n_leading = responses_leading_references(creating->body);
         creating->known.n = creating->n_references - creating->n_leading;
         creating->known.items = calloc(creating->known.n + 1, sizeof(*creating->known.items));
-        return creating->known.items ? 0 : responses_no_memory(e);
+        return creating->known.items ? 0 : err_no_memory(e);
 }
 
 /* ---- the place ---- */
@@ -143,10 +143,8 @@ static int write_count(struct buf *out, uint32_t n_tokens) {
 
         json_init(&j, out);
         json_object_begin(&j);
-        json_put_key(&j, "object");
-        json_put_string(&j, "response.input_tokens");
-        json_put_key(&j, "input_tokens");
-        json_put_u64(&j, n_tokens);
+        json_put_key_string(&j, "object", "response.input_tokens");
+        json_put_key_u64(&j, "input_tokens", n_tokens);
         json_object_end(&j);
         return json_finish(&j);
 }
@@ -195,7 +193,7 @@ static void create(struct gateway_call *call, bool counts) {
         int r;
 
         if (!creating) {
-                responses_no_memory(&e);
+                err_no_memory(&e);
                 gateway_refuse_err(call, &gateway_responses, &e);
                 return;
         }

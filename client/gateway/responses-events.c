@@ -3,11 +3,6 @@
 #include "client/gateway/responses-reply.h"
 #include <string.h>
 
-static void put(struct json *j, const char *key, const char *value) {
-        json_put_key(j, key);
-        json_put_string(j, value);
-}
-
 /* False: it is counted, but not put. */
 static bool event_begin(struct responses_reply *reply, struct json *j, const char *type) {
         int64_t number = reply->sequence++;
@@ -17,7 +12,7 @@ static bool event_begin(struct responses_reply *reply, struct json *j, const cha
         reply->out.size = 0;
         json_init(j, &reply->out);
         json_object_begin(j);
-        put(j, "type", type);
+        json_put_key_string(j, "type", type);
         json_put_key(j, "sequence_number");
         json_put_i64(j, number);
         return true;
@@ -32,8 +27,7 @@ static int event_end(struct responses_reply *reply, struct json *j, const char *
 }
 
 static void put_index(struct responses_reply *reply, struct json *j) {
-        json_put_key(j, "output_index");
-        json_put_u64(j, reply->n_items);
+        json_put_key_u64(j, "output_index", reply->n_items);
 }
 
 int responses_event_response(
@@ -67,14 +61,15 @@ static bool inner_begin(struct responses_reply *reply, struct json *j, const cha
         if (!event_begin(reply, j, type))
                 return false;
         responses_id_encode(&reply->item.id, id);
-        put(j, "item_id", id);
+        json_put_key_string(j, "item_id", id);
         put_index(reply, j);
         if (reply->item.id.kind == RESPONSES_ID_CALL)
                 return true;
-        json_put_key(j, reply->item.id.kind == RESPONSES_ID_REASONING && reply->wish.summary
-                                ? "summary_index"
-                                : "content_index");
-        json_put_u64(j, 0);
+        json_put_key_u64(j,
+                reply->item.id.kind == RESPONSES_ID_REASONING && reply->wish.summary
+                        ? "summary_index"
+                        : "content_index",
+                0);
         return true;
 }
 
@@ -155,7 +150,7 @@ static int tell_whole(struct responses_reply *reply, const char *type) {
         if (!inner_begin(reply, &j, type))
                 return 0;
         if (is_call)
-                put(&j, "name", reply->item.name);
+                json_put_key_string(&j, "name", reply->item.name);
         json_put_key(&j, is_call ? "arguments" : "text");
         json_put_string_n(
                 &j, reply->item.text_size > 0 ? reply->item.text : "", reply->item.text_size);

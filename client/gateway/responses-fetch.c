@@ -110,7 +110,7 @@ static int take_wish(struct responses_fetching *fetching, const struct confab_co
 static void without_memory(struct responses_fetching *fetching) {
         struct err e;
 
-        responses_no_memory(&e);
+        err_no_memory(&e);
         asker_refuse_err(&fetching->asker, &e);
 }
 
@@ -188,7 +188,7 @@ void responses_fetch(struct gateway_call *call, void (*then)(struct responses_fe
         struct err e = {0};
 
         if (!fetching) {
-                responses_no_memory(&e);
+                err_no_memory(&e);
                 gateway_refuse_err(call, &gateway_responses, &e);
                 return;
         }

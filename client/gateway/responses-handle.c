@@ -37,7 +37,7 @@ static void tell(struct responses_fetching *fetching) {
                 responses_attach(fetching);
 }
 
-void responses_handle_get(struct gateway_call *call) {
+static void handle_get(struct gateway_call *call) {
         responses_fetch(call, tell);
 }
 
@@ -78,7 +78,7 @@ static void cancel(struct responses_fetching *fetching) {
         }
 }
 
-void responses_handle_cancel(struct gateway_call *call) {
+static void handle_cancel(struct gateway_call *call) {
         responses_fetch(call, cancel);
 }
 
@@ -120,7 +120,7 @@ static void delete_it(struct responses_fetching *fetching) {
         asker_ask(&fetching->asker, fetching->backend, &request, on_deleted);
 }
 
-void responses_handle_delete(struct gateway_call *call) {
+static void handle_delete(struct gateway_call *call) {
         responses_fetch(call, delete_it);
 }
 
@@ -172,7 +172,7 @@ static void list(struct responses_fetching *fetching) {
         asker_ask(&fetching->asker, fetching->backend, &request, on_items);
 }
 
-void responses_handle_input_items(struct gateway_call *call) {
+static void handle_input_items(struct gateway_call *call) {
         responses_fetch(call, list);
 }
 
@@ -181,10 +181,10 @@ void responses_handle_input_items(struct gateway_call *call) {
 static const struct gateway_route routes[] = {
         {HTTP_POST, "/v1/responses", responses_handle_create, false},
         {HTTP_POST, "/v1/responses/input_tokens", responses_handle_count, false},
-        {HTTP_GET, "/v1/responses/*", responses_handle_get, false},
-        {HTTP_DELETE, "/v1/responses/*", responses_handle_delete, false},
-        {HTTP_POST, "/v1/responses/*/cancel", responses_handle_cancel, false},
-        {HTTP_GET, "/v1/responses/*/input_items", responses_handle_input_items, false},
+        {HTTP_GET, "/v1/responses/*", handle_get, false},
+        {HTTP_DELETE, "/v1/responses/*", handle_delete, false},
+        {HTTP_POST, "/v1/responses/*/cancel", handle_cancel, false},
+        {HTTP_GET, "/v1/responses/*/input_items", handle_input_items, false},
         {HTTP_POST, "/v1/conversations", conversations_handle_create, false},
         {HTTP_GET, "/v1/conversations/*", conversations_handle_get, false},
         {HTTP_POST, "/v1/conversations/*", conversations_handle_update, false},

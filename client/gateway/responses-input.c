@@ -52,7 +52,7 @@ static int add_text(struct form *form, const struct responses_item *item, struct
         to = ours ? assistant(form, RESPONSES_ID_MESSAGE) : form_add_message(form, item->role);
         text = form_text(form, item->text, item->text_size);
         if (!to || !text)
-                return responses_no_memory(e);
+                return err_no_memory(e);
         to->text = text;
         to->text_size = item->text_size;
         return 0;
@@ -67,7 +67,7 @@ static int add_reasoning(struct form *form, const struct responses_item *item, s
         to = assistant(form, RESPONSES_ID_REASONING);
         text = form_text(form, item->text, item->text_size);
         if (!to || !text)
-                return responses_no_memory(e);
+                return err_no_memory(e);
         to->reasoning = text;
         return 0;
 }
@@ -77,13 +77,13 @@ static int add_call(struct form *form, const struct responses_item *item, struct
         struct confab_call *call = to ? form_add_call(form) : NULL;
 
         if (!call)
-                return responses_no_memory(e);
+                return err_no_memory(e);
         call->id = item->call_id ? form_strdup(form, item->call_id) : NULL;
         call->name = form_strdup(form, item->name ? item->name : "");
         call->arguments = item->text_size > 0 ? form_text(form, item->text, item->text_size)
                                               : form_strdup(form, "{}");
         if (!call->name || !call->arguments || (item->call_id && !call->id))
-                return responses_no_memory(e);
+                return err_no_memory(e);
         return 0;
 }
 
@@ -94,13 +94,13 @@ static int add_result(struct form *form, const struct responses_item *item, stru
 
         if (n == 0 || fields->messages[n - 1].role != CONFAB_ROLE_TOOL)
                 if (!form_add_message(form, CONFAB_ROLE_TOOL))
-                        return responses_no_memory(e);
+                        return err_no_memory(e);
         result = form_add_result(form);
         if (!result)
-                return responses_no_memory(e);
+                return err_no_memory(e);
         result->text = form_text(form, item->text, item->text_size);
         result->call_id = form_strdup(form, item->call_id ? item->call_id : "");
-        return result->text && result->call_id ? 0 : responses_no_memory(e);
+        return result->text && result->call_id ? 0 : err_no_memory(e);
 }
 
 int responses_add_item(struct form *form, const struct responses_item *item, struct err *e) {
@@ -156,7 +156,7 @@ static int read_part(struct reader *reader, const json_t *part, struct buf *text
                 return r;
         if (!said)
                 return fields_wrong(fields, field, "a string", reader->e);
-        return buf_append_str(text, said) < 0 ? responses_no_memory(reader->e) : 0;
+        return buf_append_str(text, said) < 0 ? err_no_memory(reader->e) : 0;
 }
 
 /* Parts one behind the other, with @between. */
@@ -172,7 +172,7 @@ static int read_parts(struct reader *reader, const json_t *parts, const char *na
                 int r = 0;
 
                 if (i > 0 && buf_append_str(text, between) < 0)
-                        return responses_no_memory(reader->e);
+                        return err_no_memory(reader->e);
                 r = read_part(reader, part, text);
                 if (r < 0)
                         return r;
@@ -198,7 +198,7 @@ static int read_content(
                 return r;
         if (!said)
                 return 1;
-        return buf_append_str(text, said) < 0 ? responses_no_memory(reader->e) : 0;
+        return buf_append_str(text, said) < 0 ? err_no_memory(reader->e) : 0;
 }
 
 /* ---- items ---- */
@@ -417,7 +417,7 @@ int responses_read_references(struct fields *fields, const json_t *root, struct 
         ids = calloc(
                 MIN(json_array_size(items), (size_t)RESPONSES_MAX_REFERENCES) + 1, sizeof(*ids));
         if (!ids)
-                return responses_no_memory(e);
+                return err_no_memory(e);
         json_array_foreach(items, i, item) {
                 size_t length = fields_enter(fields, "input", i);
 

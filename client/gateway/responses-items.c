@@ -2,16 +2,11 @@
 /* Items as OpenAI's JSON. */
 #include "client/gateway/responses.h"
 
-static void put(struct json *j, const char *key, const char *value) {
-        json_put_key(j, key);
-        json_put_string(j, value);
-}
-
 void responses_put_id(struct json *j, const struct responses_id *id) {
         char text[RESPONSES_ID_SIZE];
 
         responses_id_encode(id, text);
-        put(j, "id", text);
+        json_put_key_string(j, "id", text);
 }
 
 int responses_write_deleted(struct buf *out, const struct responses_id *id, const char *object) {
@@ -20,10 +15,8 @@ int responses_write_deleted(struct buf *out, const struct responses_id *id, cons
         json_init(&j, out);
         json_object_begin(&j);
         responses_put_id(&j, id);
-        json_put_key(&j, "object");
-        json_put_string(&j, object);
-        json_put_key(&j, "deleted");
-        json_put_bool(&j, true);
+        json_put_key_string(&j, "object", object);
+        json_put_key_bool(&j, "deleted", true);
         json_object_end(&j);
         return json_finish(&j);
 }
@@ -46,9 +39,9 @@ void responses_put_part(struct json *j, const struct responses_item *item, bool 
 
         json_object_begin(j);
         if (item->id.kind == RESPONSES_ID_REASONING)
-                put(j, "type", summary ? "summary_text" : "reasoning_text");
+                json_put_key_string(j, "type", summary ? "summary_text" : "reasoning_text");
         else
-                put(j, "type", is_output ? "output_text" : "input_text");
+                json_put_key_string(j, "type", is_output ? "output_text" : "input_text");
         put_text(j, "text", item);
         if (is_output) {
                 put_empty(j, "annotations");
@@ -77,7 +70,7 @@ static void put_message(
                 [CONFAB_ROLE_SYSTEM] = "system", [CONFAB_ROLE_ASSISTANT] = "assistant"};
         const char *role = item->role <= CONFAB_ROLE_ASSISTANT ? roles[item->role] : NULL;
 
-        put(j, "role", role ? role : "user");
+        json_put_key_string(j, "role", role ? role : "user");
         put_parts(j, "content", item, true, false, logprobs);
 }
 
@@ -103,17 +96,17 @@ void responses_put_item(struct json *j, const struct responses_item *item, bool 
                 [RESPONSES_BEGUN] = "in_progress"};
 
         json_object_begin(j);
-        put(j, "type", types[item->id.kind]);
+        json_put_key_string(j, "type", types[item->id.kind]);
         responses_put_id(j, &item->id);
-        put(j, "status", states[item->state]);
+        json_put_key_string(j, "status", states[item->state]);
         if (item->id.kind == RESPONSES_ID_REASONING) {
                 put_reasoning(j, item, summary);
         } else if (item->id.kind == RESPONSES_ID_CALL) {
-                put(j, "call_id", item->call_id ? item->call_id : "");
-                put(j, "name", item->name ? item->name : "");
+                json_put_key_string(j, "call_id", item->call_id ? item->call_id : "");
+                json_put_key_string(j, "name", item->name ? item->name : "");
                 put_text(j, "arguments", item);
         } else if (item->id.kind == RESPONSES_ID_RESULT) {
-                put(j, "call_id", item->call_id ? item->call_id : "");
+                json_put_key_string(j, "call_id", item->call_id ? item->call_id : "");
                 put_text(j, "output", item);
         } else {
                 put_message(j, item, logprobs);

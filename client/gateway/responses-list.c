@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/gateway/responses-list.h"
 #include "base/util.h"
+#include "client/gateway/openai-reply.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +93,8 @@ static int tell_rest(void *userdata, const struct responses_item *item) {
         return without->fn(without->userdata, &rest);
 }
 
-int responses_each_in_range(const struct responses_range *range, const struct responses_id *of,
+/* Calls @fn for each item of a turn, without instructions. */
+static int each_in_range(const struct responses_range *range, const struct responses_id *of,
         uint32_t number, const struct confab_turn *turn, responses_item_fn fn, void *userdata) {
         struct without without = {range, fn, userdata};
 
@@ -145,8 +147,7 @@ static void put_named_id(struct json *j, const char *key, const struct responses
 
         if (item)
                 responses_id_encode(&item->id, id);
-        json_put_key(j, key);
-        json_put_string(j, item ? id : NULL);
+        json_put_key_string(j, key, item ? id : NULL);
 }
 
 static int write_list(struct buf *out, const struct collection *from) {
@@ -154,18 +155,13 @@ static int write_list(struct buf *out, const struct collection *from) {
         struct json j;
 
         json_init(&j, out);
-        json_object_begin(&j);
-        json_put_key(&j, "object");
-        json_put_string(&j, "list");
-        json_put_key(&j, "data");
-        json_array_begin(&j);
+        openai_list_begin(&j);
         for (size_t i = 0; i < n; i++)
                 responses_put_item(&j, item_at(from, i), false, NULL);
         json_array_end(&j);
         put_named_id(&j, "first_id", n > 0 ? item_at(from, 0) : NULL);
         put_named_id(&j, "last_id", n > 0 ? item_at(from, n - 1) : NULL);
-        json_put_key(&j, "has_more");
-        json_put_bool(&j, from->n > n);
+        json_put_key_bool(&j, "has_more", from->n > n);
         json_object_end(&j);
         return json_finish(&j);
 }
@@ -182,8 +178,7 @@ int responses_write_page(struct buf *out, const struct responses_page *page,
                 uint32_t number = c->first_turn + (uint32_t)i;
 
                 if (number >= from && number < before)
-                        r = responses_each_in_range(
-                                range, of, number, &c->turns[i], collect, &items);
+                        r = each_in_range(range, of, number, &c->turns[i], collect, &items);
         }
         if (r == 0)
                 r = write_list(out, &items);

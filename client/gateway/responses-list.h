@@ -31,6 +31,3 @@ void responses_page_turns(const struct responses_page *page, const struct respon
 int responses_write_page(struct buf *out, const struct responses_page *page,
         const struct responses_range *range, const struct responses_id *of,
         const struct confab_conversation *c);
-/* Calls @fn for each item of a turn, without instructions. */
-int responses_each_in_range(const struct responses_range *range, const struct responses_id *of,
-        uint32_t number, const struct confab_turn *turn, responses_item_fn fn, void *userdata);

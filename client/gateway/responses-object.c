@@ -7,16 +7,6 @@
 #include "client/gateway/responses.h"
 #include <string.h>
 
-static void put(struct json *j, const char *key, const char *value) {
-        json_put_key(j, key);
-        json_put_string(j, value);
-}
-
-static void put_flag(struct json *j, const char *key, bool value) {
-        json_put_key(j, key);
-        json_put_bool(j, value);
-}
-
 /* @json as it came, or @otherwise. */
 static void put_json(struct json *j, const char *key, const char *json, const char *otherwise) {
         const char *text = json ? json : otherwise;
@@ -25,17 +15,12 @@ static void put_json(struct json *j, const char *key, const char *json, const ch
         json_put_raw(j, text, strlen(text));
 }
 
-static void put_number(struct json *j, const char *key, uint64_t value) {
-        json_put_key(j, key);
-        json_put_u64(j, value);
-}
-
 static void put_error(struct json *j, const struct responses_object *object) {
         json_put_key(j, "error");
         if (object->error_message) {
                 json_object_begin(j);
-                put(j, "code", object->error_code);
-                put(j, "message", object->error_message);
+                json_put_key_string(j, "code", object->error_code);
+                json_put_key_string(j, "message", object->error_message);
                 json_object_end(j);
         } else {
                 json_put_null(j);
@@ -43,7 +28,7 @@ static void put_error(struct json *j, const struct responses_object *object) {
         json_put_key(j, "incomplete_details");
         if (object->incomplete) {
                 json_object_begin(j);
-                put(j, "reason", object->incomplete);
+                json_put_key_string(j, "reason", object->incomplete);
                 json_object_end(j);
         } else {
                 json_put_null(j);
@@ -57,17 +42,17 @@ static void put_usage(struct json *j, const struct talk_usage *usage) {
                 return;
         }
         json_object_begin(j);
-        put_number(j, "input_tokens", usage->n_prompt);
+        json_put_key_u64(j, "input_tokens", usage->n_prompt);
         json_put_key(j, "input_tokens_details");
         json_object_begin(j);
-        put_number(j, "cached_tokens", usage->n_cached);
+        json_put_key_u64(j, "cached_tokens", usage->n_cached);
         json_object_end(j);
-        put_number(j, "output_tokens", usage->n_generated);
+        json_put_key_u64(j, "output_tokens", usage->n_generated);
         json_put_key(j, "output_tokens_details");
         json_object_begin(j);
-        put_number(j, "reasoning_tokens", usage->n_reasoning);
+        json_put_key_u64(j, "reasoning_tokens", usage->n_reasoning);
         json_object_end(j);
-        put_number(j, "total_tokens", (uint64_t)usage->n_prompt + usage->n_generated);
+        json_put_key_u64(j, "total_tokens", (uint64_t)usage->n_prompt + usage->n_generated);
         json_object_end(j);
 }
 
@@ -80,11 +65,11 @@ static void put_instructions(struct json *j, const struct responses_object *obje
 }
 
 static void put_place(struct json *j, const struct responses_object *object) {
-        put(j, "previous_response_id", object->wish->previous);
+        json_put_key_string(j, "previous_response_id", object->wish->previous);
         json_put_key(j, "conversation");
         if (object->conversation) {
                 json_object_begin(j);
-                put(j, "id", object->conversation);
+                json_put_key_string(j, "id", object->conversation);
                 json_object_end(j);
         } else {
                 json_put_null(j);
@@ -95,7 +80,7 @@ static void put_wish(struct json *j, const struct responses_wish *wish) {
         put_json(j, "metadata", wish->metadata, "{}");
         put_json(j, "tools", wish->tools, "[]");
         put_json(j, "tool_choice", wish->tool_choice, "\"auto\"");
-        put_flag(j, "parallel_tool_calls", !wish->options.one_call);
+        json_put_key_bool(j, "parallel_tool_calls", !wish->options.one_call);
         put_json(j, "reasoning", wish->reasoning, "{\"effort\":null,\"summary\":null}");
         put_json(j, "text", wish->text && strcmp(wish->text, "{}") != 0 ? wish->text : NULL,
                 "{\"format\":{\"type\":\"text\"}}");
@@ -103,9 +88,9 @@ static void put_wish(struct json *j, const struct responses_wish *wish) {
         put_json(j, "top_p", wish->top_p, "null");
         put_json(j, "top_logprobs", wish->top_logprobs, "0");
         put_json(j, "max_output_tokens", wish->max_output_tokens, "null");
-        put(j, "truncation", wish->truncates ? "auto" : "disabled");
-        put_flag(j, "store", wish->store);
-        put_flag(j, "background", wish->background);
+        json_put_key_string(j, "truncation", wish->truncates ? "auto" : "disabled");
+        json_put_key_bool(j, "store", wish->store);
+        json_put_key_bool(j, "background", wish->background);
         put_json(j, "prompt_cache_key", wish->cache_key, "null");
         put_json(j, "user", wish->user, "null");
 }
@@ -113,16 +98,16 @@ static void put_wish(struct json *j, const struct responses_wish *wish) {
 void responses_put_object(struct json *j, const struct responses_object *object) {
         json_object_begin(j);
         responses_put_id(j, object->id);
-        put(j, "object", "response");
-        put_number(j, "created_at", object->id->created);
+        json_put_key_string(j, "object", "response");
+        json_put_key_u64(j, "created_at", object->id->created);
         json_put_key(j, "completed_at");
         if (object->completed > 0)
                 json_put_u64(j, object->completed);
         else
                 json_put_null(j);
-        put(j, "status", object->status);
+        json_put_key_string(j, "status", object->status);
         put_error(j, object);
-        put(j, "model", object->model);
+        json_put_key_string(j, "model", object->model);
         json_put_key(j, "output");
         json_array_begin(j);
         if (object->output && object->output->size > 0)

@@ -4,13 +4,9 @@
 #include "client/gateway/asker.h"
 #include "client/gateway/responses.h"
 
-/* Routes: each handles one. */
+/* Routes of other files than responses-handle.c: each handles one. */
 void responses_handle_create(struct gateway_call *call);
 void responses_handle_count(struct gateway_call *call);
-void responses_handle_get(struct gateway_call *call);
-void responses_handle_delete(struct gateway_call *call);
-void responses_handle_cancel(struct gateway_call *call);
-void responses_handle_input_items(struct gateway_call *call);
 void conversations_handle_create(struct gateway_call *call);
 void conversations_handle_get(struct gateway_call *call);
 void conversations_handle_update(struct gateway_call *call);

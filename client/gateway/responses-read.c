@@ -9,10 +9,6 @@
 #include "client/gateway/responses.h"
 #include <string.h>
 
-int responses_no_memory(struct err *e) {
-        return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 void responses_wish_deinit(struct responses_wish *wish) {
         wish->memory = form_free(wish->memory);
 }
@@ -59,7 +55,7 @@ static int keep_string(struct responses_wish *wish, struct fields *fields, const
         if (r < 0 || !text)
                 return r;
         *ret = form_strdup(wish->memory, text);
-        return *ret ? 0 : responses_no_memory(e);
+        return *ret ? 0 : err_no_memory(e);
 }
 
 /* ---- where it goes on ---- */
@@ -107,12 +103,12 @@ static int add_function(json_t *functions, const json_t *tool, struct err *e) {
 
         if (!function || json_object_update(function, (json_t *)(uintptr_t)tool) < 0) {
                 json_decref(function);
-                return responses_no_memory(e);
+                return err_no_memory(e);
         }
         (void)json_object_del(function, "type");
         nested = json_pack("{s:s,s:o}", "type", "function", "function", function);
         if (!nested || json_array_append_new(functions, nested) < 0)
-                return responses_no_memory(e);
+                return err_no_memory(e);
         return 0;
 }
 
@@ -158,8 +154,7 @@ static int read_tools(struct form *form, struct responses_wish *wish, struct fie
 
         if (r == 0 && tools) {
                 functions = json_array();
-                r = functions ? collect_tools(form, fields, tools, functions, e)
-                              : responses_no_memory(e);
+                r = functions ? collect_tools(form, fields, tools, functions, e) : err_no_memory(e);
                 json_decref(functions);
         }
         if (r == 0)

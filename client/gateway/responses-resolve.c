@@ -97,7 +97,7 @@ static void on_items(struct asker *asker, const struct confab_event *event) {
                 struct err e;
 
                 if (r < 0) {
-                        responses_no_memory(&e);
+                        err_no_memory(&e);
                         asker_refuse_err(asker, &e);
                         return;
                 }
@@ -189,7 +189,7 @@ static void on_history(struct asker *asker, const struct confab_event *event) {
         if (asker_failed(asker, event))
                 return;
         if (tell_turns(creating, event->conversation) < 0) {
-                responses_no_memory(&e);
+                err_no_memory(&e);
                 asker_refuse_err(asker, &e);
                 return;
         }

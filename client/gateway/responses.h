@@ -96,7 +96,6 @@ int responses_read_input(struct form *form, struct fields *fields, const json_t 
 int responses_add_instructions(struct form *form, const char *text, struct err *e);
 /* An item at the end of @form's messages, copied. */
 int responses_add_item(struct form *form, const struct responses_item *item, struct err *e);
-int responses_no_memory(struct err *e);
 
 /* ---- items of turns ---- */
 

@@ -29,6 +29,9 @@ static int find_tenant(struct gateway_call *call, struct err *e) {
                 return 0;
         if (!tokens_tenant_possible(label))
                 return err_set(e, ERR_INVALID, "%.60s has to have 1 to 128 bytes of text", name);
+        if (call->owner.tenant[0] && strcmp(call->owner.tenant, label) != 0)
+                return err_set(
+                        e, ERR_CONFLICT, "the token is one tenant's: %.60s names another", name);
         memcpy(call->owner.tenant, label, strlen(label) + 1);
         return 0;
 }
@@ -93,13 +96,13 @@ int gateway_fill_form(const struct gateway_call *call, struct form *form, struct
         if (session && !fields->session) {
                 fields->session = form_strdup(form, session);
                 if (!fields->session)
-                        return err_set(e, ERR_NOMEM, "out of memory");
+                        return err_no_memory(e);
         }
         if (!name)
                 return 0;
         fields->conversation = form_strdup(form, name);
         if (!fields->conversation)
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         fields->place = FORM_NAMED;
         return 0;
 }

@@ -35,6 +35,10 @@ static const struct row {
         {CONFAB_PROTOCOL, 502, 0, 0},
 };
 
+const struct talk_error talk_error_cancelled = {.status = 409,
+        .code = CONFAB_CANCELLED,
+        .message = "the reply was cancelled by another request"};
+
 void talk_error_from(struct talk_error *ret, const struct confab_error *error) {
         const struct row *row = NULL;
 

@@ -10,8 +10,9 @@
  *    result in the next line. The name is that of the call; without it the line is "Result:".
  * 3. The text depends on the messages alone, so that the next request tells the same, and is found.
  * 4. What the gateway knows of the model may be out of date when a talk begins: its daemon was never reached, or has
- *    another model since. A line asks for the model before anything else, so the answer to a talk's first request finds
- *    it known; if it is another than was thought, the talk begins again (talk_was_mistaken()).
+ *    another model since. A line asks for the model before anything else, or waits until another one is told
+ *    (backend-line.c, 2), so the answer to a talk's first request finds it known; if it is another than was thought, the
+ *    talk begins again (talk_was_mistaken()). Where the daemon refuses to tell it, the talk goes on as it began.
  */
 #include "base/buf.h"
 #include "client/gateway/talk-private.h"

@@ -233,7 +233,7 @@ static int begin_or_wait(struct talk *talk, struct err *e) {
                 return start(talk, e);
         if (r == -ERR_NOT_FOUND && has_unknown(talk->backends) &&
                 (r = backends_refresh(talk->backends, UINT64_MAX, on_models, talk)) < 0)
-                err_set(e, ERR_NOMEM, "out of memory");
+                err_no_memory(e);
         return r;
 }
 
@@ -248,7 +248,7 @@ int talk_make(struct talk **ret, struct backends *backends, const struct talk_se
                 talk = calloc(1, sizeof(*talk) + fields->n * sizeof(talk->choices[0]));
         if (!talk) {
                 form_free(form);
-                return r < 0 ? r : err_set(e, ERR_NOMEM, "out of memory");
+                return r < 0 ? r : err_no_memory(e);
         }
         list_init(&talk->errands);
         talk->backends = backends;

@@ -40,6 +40,8 @@ struct talk_error {
 };
 /* Status and Retry-After for an error of libconfab; @ret's strings are those of @error. */
 void talk_error_from(struct talk_error *ret, const struct confab_error *error);
+/* A reply that another request cancelled: what there is of it is not what was asked for. */
+extern const struct talk_error talk_error_cancelled;
 
 struct talk_usage {
         uint32_t n_prompt; /* tokens of history and input */

@@ -57,3 +57,5 @@ const char *err_code_name(enum err_code code);
 /* Whether the same call may succeed later without any change by the caller: something is full,
  * taken or about to go away. False if it will fail again, or if that is unknown. */
 bool err_may_pass(const struct err *e);
+/* err_set() of an allocation that failed, where there is nothing more to say of it. */
+#define err_no_memory(e) err_set((e), ERR_NOMEM, "out of memory")

@@ -243,6 +243,21 @@ void json_put_float(struct json *j, float v) {
         put_number(j, (double)v, true);
 }
 
+void json_put_key_string(struct json *j, const char *key, const char *s) {
+        json_put_key(j, key);
+        json_put_string(j, s);
+}
+
+void json_put_key_u64(struct json *j, const char *key, uint64_t v) {
+        json_put_key(j, key);
+        json_put_u64(j, v);
+}
+
+void json_put_key_bool(struct json *j, const char *key, bool v) {
+        json_put_key(j, key);
+        json_put_bool(j, v);
+}
+
 int json_finish(struct json *j) {
         if (j->depth != 0 || j->after_key || !(j->has_item & 1))
                 stick(j, -ERR_STATE);

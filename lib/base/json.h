@@ -36,5 +36,9 @@ void json_put_raw(struct json *j, const char *text, size_t n);
 void json_put_double(struct json *j, double v);
 /* Shortest decimal that reads back as the same float; not finite: null. */
 void json_put_float(struct json *j, float v);
+/* A member of an object: its key and its value. */
+void json_put_key_string(struct json *j, const char *key, const char *s); /* NULL: null */
+void json_put_key_u64(struct json *j, const char *key, uint64_t v);
+void json_put_key_bool(struct json *j, const char *key, bool v);
 /* 0 or the first error (-ERR_NOMEM, -ERR_LIMIT). */
 int json_finish(struct json *j);

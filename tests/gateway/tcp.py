@@ -61,6 +61,16 @@ def test_tokens(r):
     r.stop_gateway()
 
 
+def test_tenants(r):
+    tcp = start(r, '--tenant-header', 'x-tenant')
+    for token, tenant, status in (ONE, 'anna', 404), (ONE, 'bert', 404), (TWO, 'anna', 404), (TWO, 'bert', 403):
+        got, _, body = tcp.ask('GET', '/nothing', x_api_key=token, x_tenant=tenant)
+        rig.need(got == status, (token, tenant, got, body))
+    rig.need(body['error']['code'] == 'permission', body)  # a token of one tenant opens no other's conversations
+    rig.need(tcp.status('GET', '/nothing', x_api_key=TWO) == 404, 'without the field')
+    r.stop_gateway()
+
+
 def test_browsers(r):
     tcp = start(r, '--allow-host', 'box.lan', '--allow-origin', 'https://chat.example')
     token = {'Authorization': 'Bearer ' + ONE}

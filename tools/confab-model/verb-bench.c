@@ -160,12 +160,9 @@ static int put_json(const struct bench *o, const struct cli_engine *en,
 
         json_init(&j, out);
         json_object_begin(&j);
-        json_put_key(&j, "model");
-        json_put_string(&j, en->info.name);
-        json_put_key(&j, "isa");
-        json_put_string(&j, kern_isa_name(kern_isa(en->kern)));
-        json_put_key(&j, "kv");
-        json_put_string(&j, kern_kv_name(o->engine.kv_type));
+        json_put_key_string(&j, "model", en->info.name);
+        json_put_key_string(&j, "isa", kern_isa_name(kern_isa(en->kern)));
+        json_put_key_string(&j, "kv", kern_kv_name(o->engine.kv_type));
         put_json_number(&j, "threads", o->engine.n_threads);
         put_json_number(&j, "prompt", o->n_prompt);
         put_json_number(&j, "generate", o->n_generate);

@@ -26,18 +26,14 @@ enum { FSCK_UNKNOWN = 3 };
 static void finding_json(
         struct fsck *f, const char *kind, uint64_t conv, uint64_t record, const char *text) {
         json_object_begin(&f->j);
-        json_put_key(&f->j, "kind");
-        json_put_string(&f->j, kind);
+        json_put_key_string(&f->j, "kind", kind);
         if (conv) {
-                json_put_key(&f->j, "conversation");
-                json_put_u64(&f->j, conv);
+                json_put_key_u64(&f->j, "conversation", conv);
         }
         if (record) {
-                json_put_key(&f->j, "record");
-                json_put_u64(&f->j, record);
+                json_put_key_u64(&f->j, "record", record);
         }
-        json_put_key(&f->j, "text");
-        json_put_string(&f->j, text);
+        json_put_key_string(&f->j, "text", text);
         json_object_end(&f->j);
 }
 
@@ -153,8 +149,7 @@ static void put_figures(struct fsck *f, const char *name, const struct figure *x
                 json_put_key(&f->j, name);
                 json_object_begin(&f->j);
                 for (size_t i = 0; i < n; i++) {
-                        json_put_key(&f->j, x[i].key);
-                        json_put_u64(&f->j, x[i].value);
+                        json_put_key_u64(&f->j, x[i].key, x[i].value);
                 }
                 json_object_end(&f->j);
                 return;
@@ -182,8 +177,7 @@ static void put_summary(struct fsck *f) {
         put_figures(f, "spill", spill, ARRAY_SIZE(spill));
         put_figures(f, "besides", rest, ARRAY_SIZE(rest));
         if (f->json) {
-                json_put_key(&f->j, "n_findings");
-                json_put_u64(&f->j, f->n_findings);
+                json_put_key_u64(&f->j, "n_findings", f->n_findings);
         } else if (f->n_findings)
                 printf("%" PRIu64 " finding%s\n", f->n_findings, f->n_findings == 1 ? "" : "s");
         else

@@ -44,8 +44,7 @@ static void fact_str(struct facts *f, const char *key, const char *s, size_t n) 
 
 static void fact_u64(struct facts *f, const char *key, uint64_t v) {
         if (f->json) {
-                json_put_key(&f->j, key);
-                json_put_u64(&f->j, v);
+                json_put_key_u64(&f->j, key, v);
         } else if (f->error == 0) {
                 f->error = buf_printf(f->out, "%-24s %llu\n", key, (unsigned long long)v);
         }
@@ -53,8 +52,7 @@ static void fact_u64(struct facts *f, const char *key, uint64_t v) {
 
 static void fact_bool(struct facts *f, const char *key, bool v) {
         if (f->json) {
-                json_put_key(&f->j, key);
-                json_put_bool(&f->j, v);
+                json_put_key_bool(&f->j, key, v);
         } else if (f->error == 0)
                 f->error = buf_printf(f->out, "%-24s %s\n", key, v ? "true" : "false");
 }

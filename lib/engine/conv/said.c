@@ -23,8 +23,7 @@
 static void put_string(struct json *j, const char *key, const char *s) {
         if (!s)
                 return;
-        json_put_key(j, key);
-        json_put_string(j, s);
+        json_put_key_string(j, key, s);
 }
 
 static int finish(struct json *j, struct err *e) {

@@ -92,12 +92,11 @@ static void take_silent(struct stage *s, struct peer *peer) {
         peer_hello(peer);
 }
 
-/* The same of one that asks for the model: it is told with @name. */
-static void take(struct stage *s, struct peer *peer, const char *name) {
+/* The answer to the question for the model, which comes first. */
+static void tell_model(struct peer *peer, const char *name) {
         Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
         Confab__V1__ModelInfoResult info = CONFAB__V1__MODEL_INFO_RESULT__INIT;
 
-        take_silent(s, peer);
         event.has_request = true;
         event.request = peer_expect(peer, CONFAB__V1__REQUEST__VERB_MODEL_INFO);
         event.kind_case = CONFAB__V1__EVENT__KIND_MODEL_INFO;
@@ -108,6 +107,12 @@ static void take(struct stage *s, struct peer *peer, const char *name) {
         info.has_context = true;
         info.context = 2048;
         peer_send(peer, &event);
+}
+
+/* A connection that asks for the model: it is told with @name. */
+static void take(struct stage *s, struct peer *peer, const char *name) {
+        take_silent(s, peer);
+        tell_model(peer, name);
 }
 
 struct answers {
@@ -299,7 +304,110 @@ static void test_asks_once(void **state) {
         teardown(&s);
 }
 
-/* A question that the daemon refused is asked again. */
+/* A line that has not asked tells nothing before the one that has knows the model. */
+static void test_waits(void **state) {
+        struct answers answers = {.put = NULL};
+        struct line *first, *second;
+        struct peer peer, other;
+        struct stage s;
+
+        (void)state;
+        setup(&s);
+        first = get(&s, &s.self);
+        second = get(&s, &s.self);
+        ask(second, &answers);
+        take_silent(&s, &peer);
+        take_silent(&s, &other);
+        run_now(&s);
+        peer_send_empty(&other, peer_expect(&other, CONFAB__V1__REQUEST__VERB_CLOSE));
+        run_now(&s);
+        assert_int_equal(answers.n, 0);
+        line_pause(second); /* of its own */
+        tell_model(&peer, "m");
+        run_now(&s);
+        assert_int_equal(answers.n, 0);
+        assert_true(backend_model(backends_at(s.backends, 0))->known);
+        line_resume(second);
+        run_until(&s, &answers.ended);
+        assert_false(answers.failed);
+        line_put(first);
+        line_put(second);
+        peer_deinit(&peer);
+        peer_deinit(&other);
+        teardown(&s);
+}
+
+/* Where the line that asked ends without an answer, or its owner does not read, another one asks that waits. */
+static void test_question_goes_on(void **state) {
+        struct answers answers = {.put = NULL}, unused = {.put = NULL};
+        struct backend *backend;
+        struct line *lines[4];
+        struct peer peers[4];
+        struct stage s;
+
+        (void)state;
+        setup(&s);
+        backend = backends_at(s.backends, 0);
+        for (size_t i = 0; i < 4; i++)
+                lines[i] = get(&s, &s.self);
+        for (size_t i = 0; i < 4; i++)
+                take_silent(&s, &peers[i]);
+        ask(lines[0], &unused);
+        ask(lines[3], &answers);
+        run_now(&s);
+        peer_send_empty(&peers[3], peer_expect(&peers[3], CONFAB__V1__REQUEST__VERB_CLOSE));
+        line_put(lines[0]); /* closed: its request is in flight */
+        run_now(&s);
+        peer_send_error(&peers[1], peer_expect(&peers[1], CONFAB__V1__REQUEST__VERB_MODEL_INFO),
+                "limit", "too many", true);
+        run_now(&s);
+        (void)peer_expect(&peers[2], CONFAB__V1__REQUEST__VERB_MODEL_INFO);
+        run_now(&s);
+        assert_int_equal(answers.n, 0);
+        line_pause(lines[2]);
+        run_until(&s, &answers.ended);
+        run_now(&s);
+        tell_model(&peers[3], "m");
+        run_now(&s);
+        assert_string_equal(backend_model(backend)->name, "m");
+        for (size_t i = 1; i < 4; i++)
+                line_put(lines[i]);
+        for (size_t i = 0; i < 4; i++)
+                peer_deinit(&peers[i]);
+        teardown(&s);
+}
+
+/* Nothing is read from a paused line, so it does not notice that its daemon has gone, and another one is there. */
+static void test_paused_is_gone(void **state) {
+        struct answers answers = {.put = NULL};
+        struct line *line, *other;
+        struct peer peer, next;
+        struct stage s;
+
+        (void)state;
+        setup(&s);
+        line = get(&s, &s.self);
+        ask(line, &answers);
+        take(&s, &peer, "m");
+        run_now(&s);
+        line_pause(line);
+        peer_deinit(&peer);
+        run_now(&s);
+        assert_int_equal(answers.n, 0);
+        other = get(&s, &s.self);
+        take(&s, &next, "n");
+        run_now(&s);
+        assert_string_equal(backend_model(backends_at(s.backends, 0))->name, "n");
+        line_resume(line);
+        run_until(&s, &answers.ended);
+        assert_true(answers.failed);
+        line_put(line);
+        line_put(other);
+        peer_deinit(&next);
+        teardown(&s);
+}
+
+/* A question that the daemon refused is asked again, by the next line: also by one that has waited for its owner. */
 static void test_asks_again(void **state) {
         struct line *first, *second;
         struct peer peer, other;
@@ -313,7 +421,15 @@ static void test_asks_again(void **state) {
                 "too many", true);
         run_now(&s);
         second = get(&s, &s.self);
-        take(&s, &other, "m");
+        take_silent(&s, &other);
+        peer_send_error(&other, peer_expect(&other, CONFAB__V1__REQUEST__VERB_MODEL_INFO), "limit",
+                "too many", true);
+        run_now(&s);
+        line_put(second);
+        assert_int_equal(count(&s, true), 1);
+        assert_ptr_equal(get(&s, &s.self), second);
+        run_now(&s);
+        tell_model(&other, "m");
         run_now(&s);
         assert_string_equal(backend_model(backends_at(s.backends, 0))->name, "m");
         line_put(first);
@@ -470,6 +586,9 @@ int main(void) {
                 cmocka_unit_test(test_owners),
                 cmocka_unit_test(test_gone),
                 cmocka_unit_test(test_asks_once),
+                cmocka_unit_test(test_waits),
+                cmocka_unit_test(test_question_goes_on),
+                cmocka_unit_test(test_paused_is_gone),
                 cmocka_unit_test(test_asks_again),
                 cmocka_unit_test(test_pause),
                 cmocka_unit_test(test_models),
