@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/gateway/responses-list.h"
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "unit/gateway/responses-rig.h"
 #include "util/test.h"
 
@@ -36,26 +36,20 @@ static const char whole_body[] =
 static const char small_body[] =
         "{\"input\":\"x\",\"conversation\":{\"id\":\"c\"},\"grammar\":\"root ::= [a]\"}";
 
-static void read_until_whole(const char *text, int at_least) {
+static void read_until_whole(const char *text, long at_least) {
+        struct fault_loop loop = {.at_least = at_least, .at_most = MAX_ALLOCATIONS};
         json_t *body = NULL;
-        bool hit = true;
-        int n;
 
         assert_int_equal(fields_parse(&body, text, strlen(text), NULL), 0);
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct responses_body read;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 responses_rig_read_json(&read, json_incref(body));
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
-                if (read.r != (hit ? -ERR_NOMEM : 0))
-                        fail_msg("allocation %d: %d, %s", n, read.r, read.e.msg);
-                assert_int_equal(read.e.code, -read.r);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, read.r, &read.e);
                 responses_rig_free(&read);
         }
-        assert_true(n > at_least);
         json_decref(body);
 }
 
@@ -106,27 +100,23 @@ static int tell(struct writer *writer, bool fails) {
 }
 
 static void write_until_whole(const char *text, bool fails) {
-        bool hit = true;
-        int n;
+        struct fault_loop loop = {.at_least = 3, .at_most = MAX_ALLOCATIONS};
 
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct responses_body read;
                 struct writer *writer;
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
                 responses_rig_read(&read, text);
                 assert_int_equal(read.r, 0);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 writer = responses_writer_new(&read.wish, &responses_rig_place);
                 r = tell(writer, fails);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 writer_free(writer);
                 responses_rig_free(&read);
-                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                fault_loop_expect(&loop, r, NULL);
         }
-        assert_true(n > 3);
 }
 
 static void test_writing(void **state) {
@@ -142,22 +132,18 @@ static void test_pages(void **state) {
         const struct confab_turn turn = {
                 .role = CONFAB_ROLE_ASSISTANT, .parts = parts, .n_parts = 4};
         const struct confab_conversation c = {.turns = &turn, .n_turn_list = 1};
-        bool hit = true;
-        int n;
+        struct fault_loop loop = {.at_least = 2, .at_most = MAX_ALLOCATIONS};
 
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct buf out = BUF_NULL;
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = responses_write_page(&out, &page, &range, &of, &c);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 buf_deinit(&out);
-                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                fault_loop_expect(&loop, r, NULL);
         }
-        assert_true(n > 2);
 }
 
 int main(void) {
