@@ -6,6 +6,7 @@
 
 #include "client/gateway/anthropic.h"
 #include "client/gateway/ollama.h"
+#include "fault/gateway/whole-reply.h"
 #include "fault/loop.h"
 #include "unit/gateway/dialect-rig.h"
 #include "util/test.h"
@@ -89,50 +90,11 @@ static void test_reading(void **state) {
         check_reading(raw_body, read_generate, 2);
 }
 
-static int put(void *userdata, const char *name, const struct buf *json) {
-        return 0; /* allocates nothing, as it runs between failures */
-}
-
 static int tell(struct writer *writer) {
-        const struct backend_model model = {.name = "m"};
-        const struct talk_place place = {.conversation = 1};
-        const struct talk_usage usage = {.n_prompt = 2};
-        const struct confab_done done = {
-                .finish = CONFAB_FINISH_STOP, .has_n_calls = true, .n_calls = 1};
-        const struct confab_token token = {
-                .has_logprob = true, .logprob = -1, .text = {(const uint8_t *)"a", 1}};
-        const struct confab_part parts[] = {
-                {.index = 0,
-                        .kind = CONFAB_PART_REASONING,
-                        .text = "hm",
-                        .text_size = 2,
-                        .ends = true},
-                {.index = 1, .kind = CONFAB_PART_TEXT, .text = "so", .text_size = 2, .ends = true},
-                {.index = 2,
-                        .kind = CONFAB_PART_CALL,
-                        .text = "{\"a\":1}",
-                        .text_size = 7,
-                        .ends = true,
-                        .call_id = "t",
-                        .name = "f"},
-                {.index = 3, .kind = CONFAB_PART_TEXT, .text = "on", .text_size = 2, .ends = true},
-        };
-        const struct confab_delta delta = {
-                .parts = parts, .n_parts = 4, .tokens = &token, .n_tokens = 1};
         const int32_t tokens[] = {1, 2};
-        int r;
+        int r = whole_reply_tell(writer, NULL);
 
-        if (!writer)
-                return -ERR_NOMEM;
-        writer->put = put;
-        r = writer->ops->begin(writer, &model, &place, &usage);
-        if (r == 0)
-                r = writer->ops->delta(writer, &delta);
-        if (r == 0)
-                r = writer->ops->done(writer, &done, &usage);
-        if (r == 1)
-                r = ollama_writer_end(writer, tokens, 2);
-        return r;
+        return r == 1 ? ollama_writer_end(writer, tokens, 2) : r;
 }
 
 static struct writer *new_writer(unsigned kind) {

@@ -8,6 +8,7 @@
 #include "client/gateway/metrics.h"
 #include "client/gateway/own-read.h"
 #include "client/gateway/own-reply.h"
+#include "fault/gateway/whole-reply.h"
 #include "fault/loop.h"
 #include "util/test.h"
 
@@ -74,23 +75,10 @@ static void test_query(void **state) {
 
 static int tell(struct own_reply *reply, struct buf *out) {
         const struct confab_accepted accepted = {.conversation = 1};
-        const struct confab_token token = {.token = 1};
         const struct confab_done done = {.finish = CONFAB_FINISH_STOP};
-        const struct confab_part parts[] = {
-                {.index = 0, .kind = CONFAB_PART_TEXT, .text = "a", .text_size = 1, .ends = true},
-                {.index = 1,
-                        .kind = CONFAB_PART_CALL,
-                        .text = "{}",
-                        .text_size = 2,
-                        .call_id = "i",
-                        .name = "f",
-                        .broken = "cut off",
-                        .ends = true}};
-        const struct confab_delta delta = {
-                .parts = parts, .n_parts = 2, .tokens = &token, .n_tokens = 1};
         const struct confab_event events[] = {
                 {.kind = CONFAB_EVENT_ACCEPTED, .accepted = &accepted},
-                {.kind = CONFAB_EVENT_DELTA, .delta = &delta},
+                {.kind = CONFAB_EVENT_DELTA, .delta = &whole_reply_delta},
                 {.kind = CONFAB_EVENT_DONE, .final = true, .done = &done}};
         int r = reply ? 0 : -ERR_NOMEM;
 

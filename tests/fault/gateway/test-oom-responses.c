@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/gateway/responses-list.h"
+#include "fault/gateway/whole-reply.h"
 #include "fault/loop.h"
 #include "unit/gateway/responses-rig.h"
 #include "util/test.h"
@@ -58,48 +59,7 @@ static void test_reading(void **state) {
         read_until_whole(small_body, 5);
 }
 
-static int put(void *userdata, const char *name, const struct buf *json) {
-        return 0; /* allocates nothing, as it runs between failures */
-}
-
-static const struct confab_part parts[] = {
-        {.index = 0, .kind = CONFAB_PART_REASONING, .text = "hm", .text_size = 2, .ends = true},
-        {.index = 1, .kind = CONFAB_PART_TEXT, .text = "so", .text_size = 2, .ends = true},
-        {.index = 2,
-                .kind = CONFAB_PART_CALL,
-                .text = "{\"a\":1}",
-                .text_size = 7,
-                .ends = true,
-                .call_id = "t",
-                .name = "f"},
-        {.index = 3, .kind = CONFAB_PART_TEXT, .text = "on", .text_size = 2, .ends = true},
-};
-
-static int tell(struct writer *writer, bool fails) {
-        const struct backend_model model = {.name = "m", .socket = "s"};
-        const struct talk_place place = {.conversation = 1, .input_turn = 1, .reply_turn = 2};
-        const struct talk_usage usage = {.n_prompt = 2};
-        const struct confab_done done = {.finish = CONFAB_FINISH_STOP};
-        const struct talk_error error = {.code = CONFAB_SYSTEM, .message = "words"};
-        const struct confab_token token = {
-                .has_logprob = true, .logprob = -1, .text = {(const uint8_t *)"a", 1}};
-        const struct confab_delta delta = {
-                .parts = parts, .n_parts = 4, .tokens = &token, .n_tokens = 1};
-        int r;
-
-        if (!writer)
-                return -ERR_NOMEM;
-        writer->put = put;
-        r = writer->ops->begin(writer, &model, &place, &usage);
-        if (r == 0)
-                r = writer->ops->delta(writer, &delta);
-        if (r < 0)
-                return r;
-        return fails ? writer->ops->failed(writer, &error)
-                     : writer->ops->done(writer, &done, &usage);
-}
-
-static void write_until_whole(const char *text, bool fails) {
+static void write_until_whole(const char *text, const struct talk_error *error) {
         struct fault_loop loop = {.at_least = 3, .at_most = MAX_ALLOCATIONS};
 
         while (fault_loop_next(&loop)) {
@@ -111,7 +71,7 @@ static void write_until_whole(const char *text, bool fails) {
                 assert_int_equal(read.r, 0);
                 fault_loop_arm(&loop);
                 writer = responses_writer_new(&read.wish, &responses_rig_place);
-                r = tell(writer, fails);
+                r = whole_reply_tell(writer, error);
                 fault_loop_disarm(&loop);
                 writer_free(writer);
                 responses_rig_free(&read);
@@ -120,17 +80,20 @@ static void write_until_whole(const char *text, bool fails) {
 }
 
 static void test_writing(void **state) {
-        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1}", false);
-        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1,\"stream\":true}", false);
-        write_until_whole("{\"input\":\"x\",\"stream\":true}", true);
+        const struct talk_error error = {.code = CONFAB_SYSTEM, .message = "words"};
+
+        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1}", NULL);
+        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1,\"stream\":true}", NULL);
+        write_until_whole("{\"input\":\"x\",\"stream\":true}", &error);
 }
 
 static void test_pages(void **state) {
         static const struct responses_id of = {.daemon = 1, .conversation = 2};
         static const struct responses_range range = {.before = 1};
         static const struct responses_page page = {.limit = 9};
-        const struct confab_turn turn = {
-                .role = CONFAB_ROLE_ASSISTANT, .parts = parts, .n_parts = 4};
+        const struct confab_turn turn = {.role = CONFAB_ROLE_ASSISTANT,
+                .parts = whole_reply_parts,
+                .n_parts = WHOLE_REPLY_PARTS};
         const struct confab_conversation c = {.turns = &turn, .n_turn_list = 1};
         struct fault_loop loop = {.at_least = 2, .at_most = MAX_ALLOCATIONS};
 
