@@ -3,9 +3,8 @@
  * every request is answered exactly once, unless the agent says that it cannot write, and nothing leaks. */
 #include "client/acp/agent.h"
 #include "fault/loop.h"
-#include "proto/proto.h"
+#include "script.h"
 #include "util/fds.h"
-#include "util/test.h"
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,16 +36,6 @@ static const char lines[] =
 
 static struct buf script; /* what the daemon says */
 
-static void say(uint64_t id, Confab__V1__Event__KindCase kind, void *message) {
-        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
-
-        event.has_request = true;
-        event.request = id;
-        event.kind_case = kind;
-        event.hello = message; /* all members of the union are pointers */
-        assert_int_equal(proto_append_frame(&script, &event.base, PROTO_MAX_EVENT, NULL), 0);
-}
-
 static void say_reply(uint64_t id) {
         Confab__V1__Accepted accepted = CONFAB__V1__ACCEPTED__INIT;
         Confab__V1__Delta delta = CONFAB__V1__DELTA__INIT;
@@ -63,9 +52,9 @@ static void say_reply(uint64_t id) {
         call.text = proto_borrow("{\"city\":\"Oslo\"}");
         delta.parts = parts;
         delta.n_parts = 2;
-        say(id, CONFAB__V1__EVENT__KIND_ACCEPTED, &accepted);
-        say(id, CONFAB__V1__EVENT__KIND_DELTA, &delta);
-        say(id, CONFAB__V1__EVENT__KIND_DONE, &done);
+        script_say(&script, id, CONFAB__V1__EVENT__KIND_ACCEPTED, &accepted);
+        script_say(&script, id, CONFAB__V1__EVENT__KIND_DELTA, &delta);
+        script_say(&script, id, CONFAB__V1__EVENT__KIND_DONE, &done);
 }
 
 /* The ids are those that the agent's requests have if none fails: libconfab's Hello is 1, the model 2. Where one
@@ -81,35 +70,35 @@ static void write_script(void) {
 
         hello.has_version = true;
         hello.version = PROTO_VERSION;
-        say(1, CONFAB__V1__EVENT__KIND_HELLO, &hello);
+        script_say(&script, 1, CONFAB__V1__EVENT__KIND_HELLO, &hello);
         model.has_context = true;
         model.context = 1000;
-        say(2, CONFAB__V1__EVENT__KIND_MODEL_INFO, &model);
+        script_say(&script, 2, CONFAB__V1__EVENT__KIND_MODEL_INFO, &model);
         c.has_id = c.has_n_turns = true;
         c.id = 12;
         c.n_turns = 1;
-        say(3, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* new */
+        script_say(&script, 3, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* new */
         turn.has_role = turn.has_text = true;
         turn.role = CONFAB__V1__ROLE__ROLE_USER;
         turn.text.data = (uint8_t *)proto_borrow("hi");
         turn.text.len = 2;
         c.turn_list = turns;
         c.n_turn_list = 1;
-        say(4, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* load */
+        script_say(&script, 4, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* load */
         c.n_turn_list = 0;
         about.metadata = proto_borrow("{\"x\":[1],\"cwd\":\"/p\"}");
         c.about = &about;
         list.conversations = items;
         list.n_conversations = 1;
-        say(5, CONFAB__V1__EVENT__KIND_CONVERSATIONS, &list); /* list */
-        say(6, CONFAB__V1__EVENT__KIND_CONVERSATION, &c);     /* fork, looks */
+        script_say(&script, 5, CONFAB__V1__EVENT__KIND_CONVERSATIONS, &list); /* list */
+        script_say(&script, 6, CONFAB__V1__EVENT__KIND_CONVERSATION, &c);     /* fork, looks */
         about.has_expires_after = true;
         about.expires_after = 7;
-        say(7, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* prompt, looks */
-        say(8, CONFAB__V1__EVENT__KIND_EMPTY, &empty);    /* delete */
-        say(9, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* fork */
+        script_say(&script, 7, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* prompt, looks */
+        script_say(&script, 8, CONFAB__V1__EVENT__KIND_EMPTY, &empty);    /* delete */
+        script_say(&script, 9, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* fork */
         about.title = proto_borrow("hi");
-        say(10, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* prompt, notes */
+        script_say(&script, 10, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* prompt, notes */
         say_reply(11);
 }
 
