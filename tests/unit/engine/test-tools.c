@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tools: definitions, calls, results, and replies in parts. The model is a small one with random
- * weights, whose template takes tools; a grammar makes it write the replies that a test wants.
- */
+/* Tools: definitions, calls, results, and replies in parts. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +8,9 @@
 #include <unistd.h>
 
 #include "engine/verbs/transfer-format.h"
-#include "util/tiny-model.h"
-#include "rig.h"
+#include "tools-rig.h"
 #include "util/test.h"
+#include "util/tiny-model.h"
 
 #define POOL (16 << 20)
 #define DEFS "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}]"
@@ -24,120 +21,6 @@
 #define CALL_G "<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>"
 
 static struct answer A, B, G;
-static char model[64];
-
-static int write_model(void **state) {
-        (void)state;
-        strcpy(model, "/tmp/confab-tools-XXXXXX");
-        close(mkstemp(model));
-        return tiny_model_write(model, MODEL_TINY);
-}
-
-static int remove_model(void **state) {
-        (void)state;
-        return unlink(model);
-}
-
-static void open_rig(struct erig *r) {
-        struct engine_options o = erig_options(POOL);
-
-        o.model_path = model;
-        erig_open(r, &o);
-}
-
-/* The grammar that generates just @text. */
-static const char *just(const char *text) {
-        static char grammar[2048];
-        size_t n = (size_t)snprintf(grammar, sizeof(grammar), "root ::= \"");
-
-        for (; *text; text++)
-                n += (size_t)snprintf(grammar + n, sizeof(grammar) - n,
-                        *text == '\n'                   ? "\\n"
-                        : *text == '"' || *text == '\\' ? "\\%c"
-                                                        : "%c",
-                        *text);
-        snprintf(grammar + n, sizeof(grammar) - n, "\"");
-        return grammar;
-}
-
-/* Ask for the reply @text, in parts. */
-static struct engine_request ask(uint64_t conv, const char *message, const char *text) {
-        struct engine_request q = erig_say_request(conv, message, 400);
-
-        q.want_parts = true;
-        if (text) {
-                q.constraint = ENGINE_CONSTRAINT_GBNF;
-                q.constraint_text = just(text);
-                q.constraint_size = strlen(q.constraint_text);
-        }
-        return q;
-}
-
-static void done(struct erig *r, struct engine_request q, struct answer *a) {
-        if (erig_do(r, &q, a) != ENGINE_DONE)
-                fail_msg("%s", a->err.msg);
-}
-
-static void refused(struct erig *r, struct engine_request q, enum err_code code, const char *why) {
-        answer_reset(&B);
-        if (erig_do(r, &q, &B) != ENGINE_ERROR)
-                fail_msg("not refused: %s", why);
-        if (B.err.code != code || !strstr(B.err.msg, why))
-                fail_msg("%d: '%s', not '%s'", (int)B.err.code, B.err.msg, why);
-}
-
-static uint64_t open_with(struct erig *r, const char *system, const char *tools) {
-        struct engine_request q = erig_request(ENGINE_OPEN, 0);
-
-        q.system = system;
-        q.tools = tools;
-        if (erig_do(r, &q, &A) != ENGINE_CONV)
-                fail_msg("%s", A.err.msg);
-        return A.conv.id;
-}
-
-static void get_parts(struct erig *r, uint64_t conv, struct answer *a) {
-        struct engine_request q = erig_request(ENGINE_GET, conv);
-
-        q.want_turns = q.want_tokens = q.want_parts = true;
-        if (erig_do(r, &q, a) != ENGINE_CONV)
-                fail_msg("%s", a->err.msg);
-}
-
-/* The parts of turn @i, as erig_put_parts() writes them. */
-static const char *turn_parts(const struct answer *a, uint32_t i) {
-        static char text[16384];
-
-        text[0] = 0;
-        assert_true(i < a->n_turns);
-        erig_put_parts(text, sizeof(text), a->turns[i].parts, a->turns[i].n_parts);
-        return text;
-}
-
-/* The id of call number @k of what erig_put_parts() wrote. */
-static const char *call_id(const char *parts, const char *name) {
-        static char id[64];
-        char head[64];
-        const char *p;
-
-        snprintf(head, sizeof(head), "call %s ", name);
-        p = strstr(parts, head);
-        assert_non_null(p);
-        assert_int_equal(sscanf(p + strlen(head), "%63[^:]", id), 1);
-        return id;
-}
-
-static struct engine_request answer_call(
-        uint64_t conv, const struct engine_result *results, size_t n, const char *reply) {
-        struct engine_request q = ask(conv, "", reply);
-
-        q.input = ENGINE_INPUT_RESULTS;
-        q.text = NULL;
-        q.text_size = 0;
-        q.results = results;
-        q.n_results = n;
-        return q;
-}
 
 /* A reply comes in parts; the text of its turn is all of it; Get gives the same parts, also after an
  * eviction, a restart, and in a fork. */
@@ -148,12 +31,12 @@ static void test_parts_everywhere(void **state) {
         uint64_t c, child;
 
         (void)state;
-        open_rig(&r);
-        c = open_with(&r, "Help.", DEFS);
-        done(&r, ask(c, "go", reply), &A);
+        tools_open(&r, POOL);
+        c = tools_new(&r, "Help.", DEFS);
+        tools_done(&r, tools_ask(c, "go", reply), &A);
         assert_int_equal(A.n_calls, 2);
-        strcpy(id_f, call_id(A.parts, "f"));
-        strcpy(id_g, call_id(A.parts, "g"));
+        strcpy(id_f, tools_call_id(A.parts, "f"));
+        strcpy(id_g, tools_call_id(A.parts, "g"));
         assert_int_equal(strlen(id_f), 9);
         assert_string_not_equal(id_f, id_g);
         snprintf(want, sizeof(want),
@@ -163,22 +46,20 @@ static void test_parts_everywhere(void **state) {
                 id_f, id_g);
         assert_string_equal(A.parts, want);
         assert_string_equal(A.text, "");
-        get_parts(&r, c, &G);
+        tools_get(&r, c, &G);
         assert_int_equal(G.n_turns, 3);
         assert_string_equal((char *)G.turns[2].text, reply);
-        assert_string_equal(turn_parts(&G, 2), want);
+        assert_string_equal(tools_turn_parts(&G, 2), want);
         assert_string_equal(G.tools, DEFS);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &B), ENGINE_CONV);
         child = erig_fork(&r, c);
         erig_restart(&r, false);
-        answer_reset(&G);
-        get_parts(&r, child, &G);
-        assert_string_equal(turn_parts(&G, 2), want);
+        tools_get(&r, child, &G);
+        assert_string_equal(tools_turn_parts(&G, 2), want);
         assert_string_equal(G.tools, DEFS);
         /* The same call in another place has another id. */
-        answer_reset(&A);
-        done(&r, ask(child, "again", reply), &A);
-        assert_string_not_equal(call_id(A.parts, "f"), id_f);
+        tools_done(&r, tools_ask(child, "again", reply), &A);
+        assert_string_not_equal(tools_call_id(A.parts, "f"), id_f);
         answer_reset(&G);
         erig_close(&r);
 }
@@ -190,36 +71,33 @@ static void test_a_view(void **state) {
         uint64_t c, d;
 
         (void)state;
-        open_rig(&r);
+        tools_open(&r, POOL);
         for (unsigned i = 0; i < 12; i++) {
                 char stop[2] = {(char)('a' + 2 * i), 0};
 
-                c = open_with(&r, NULL, DEFS);
-                d = open_with(&r, NULL, DEFS);
-                q = ask(c, "go", i % 3 == 0 ? THINK "a b < c " CALL_F : NULL);
+                c = tools_new(&r, NULL, DEFS);
+                d = tools_new(&r, NULL, DEFS);
+                q = tools_ask(c, "go", i % 3 == 0 ? THINK "a b < c " CALL_F : NULL);
                 q.max_tokens = i % 3 == 1 ? 17 : 60;
                 q.stops[0] = i % 3 == 2 ? stop : "b <";
                 q.n_stops = i > 3;
                 q.sampling.has |= SAMPLING_SEED | SAMPLING_TEMPERATURE;
                 q.sampling.seed = i;
                 q.sampling.temperature = 1;
-                answer_reset(&A);
-                answer_reset(&B);
-                done(&r, q, &A);
+                tools_done(&r, q, &A);
                 q.conv_id = d;
                 q.want_parts = false;
-                done(&r, q, &B);
+                tools_done(&r, q, &B);
                 assert_int_equal(A.n_tokens, B.n_tokens);
                 assert_memory_equal(A.tokens, B.tokens, A.n_tokens * sizeof(*A.tokens));
                 assert_memory_equal(A.logprobs, B.logprobs, A.n_tokens * sizeof(*A.logprobs));
                 assert_int_equal(A.finish, B.finish);
                 assert_string_equal(A.stop, B.stop);
-                answer_reset(&G);
-                get_parts(&r, c, &G);
+                tools_get(&r, c, &G);
                 assert_int_equal(G.turns[1].text_size, strlen(B.text));
                 assert_memory_equal(G.turns[1].text, B.text, strlen(B.text));
                 /* And the parts of Get are those of the stream, stop string or not. */
-                assert_string_equal(turn_parts(&G, 1), A.parts);
+                assert_string_equal(tools_turn_parts(&G, 1), A.parts);
         }
         answer_reset(&G);
         erig_close(&r);
@@ -235,24 +113,20 @@ static void test_goes_on(void **state) {
         char together[16384];
 
         (void)state;
-        open_rig(&r);
+        tools_open(&r, POOL);
         for (uint32_t first = 1; first < strlen(reply); first += 7) {
-                whole = open_with(&r, NULL, DEFS);
-                cut = open_with(&r, NULL, DEFS);
-                answer_reset(&A);
-                done(&r, ask(whole, "go", reply), &A);
-                q = ask(cut, "go", reply);
+                whole = tools_new(&r, NULL, DEFS);
+                cut = tools_new(&r, NULL, DEFS);
+                tools_done(&r, tools_ask(whole, "go", reply), &A);
+                q = tools_ask(cut, "go", reply);
                 q.max_tokens = first;
-                answer_reset(&B);
-                done(&r, q, &B);
-                q = ask(cut, "", reply);
+                tools_done(&r, q, &B);
+                q = tools_ask(cut, "", reply);
                 q.input = ENGINE_INPUT_NONE;
-                answer_reset(&G);
-                done(&r, q, &G);
+                tools_done(&r, q, &G);
                 assert_int_equal(G.n_calls, 1);
                 /* In the transcript they follow each other as one. */
-                answer_reset(&B);
-                get_parts(&r, cut, &B);
+                tools_get(&r, cut, &B);
                 assert_int_equal(B.n_turns, 3);
                 together[0] = 0;
                 erig_put_parts(together, sizeof(together), B.turns[1].parts, B.turns[1].n_parts);
@@ -270,34 +144,30 @@ static void test_results(void **state) {
         uint64_t c;
 
         (void)state;
-        open_rig(&r);
-        c = open_with(&r, NULL, DEFS);
-        refused(&r, answer_call(c, &(struct engine_result){"x", NULL, "1"}, 1, NULL), ERR_INVALID,
-                "there is none");
-        answer_reset(&A);
-        done(&r, ask(c, "go", CALL_F CALL_G), &A);
-        strcpy(id_f, call_id(A.parts, "f"));
-        strcpy(id_g, call_id(A.parts, "g"));
+        tools_open(&r, POOL);
+        c = tools_new(&r, NULL, DEFS);
+        tools_refused(&r, tools_answer(c, &(struct engine_result){"x", NULL, "1"}, 1, NULL),
+                ERR_INVALID, "there is none");
+        tools_done(&r, tools_ask(c, "go", CALL_F CALL_G), &A);
+        strcpy(id_f, tools_call_id(A.parts, "f"));
+        strcpy(id_g, tools_call_id(A.parts, "g"));
         snprintf(want, sizeof(want), "the last reply has no call 'x'; waiting: %s, %s", id_f, id_g);
-        refused(&r, answer_call(c, &(struct engine_result){"x", NULL, "1"}, 1, NULL), ERR_INVALID,
-                want);
-        refused(&r, answer_call(c, results, 0, NULL), ERR_INVALID, "no result is given");
+        tools_refused(&r, tools_answer(c, &(struct engine_result){"x", NULL, "1"}, 1, NULL),
+                ERR_INVALID, want);
+        tools_refused(&r, tools_answer(c, results, 0, NULL), ERR_INVALID, "no result is given");
         /* One first, without a reply; then the other. No call twice. */
         results[0].call_id = id_f;
         results[1].call_id = id_g;
-        q = answer_call(c, results, 1, NULL);
+        q = tools_answer(c, results, 1, NULL);
         q.max_tokens = 0;
         q.constraint = ENGINE_CONSTRAINT_NONE;
-        answer_reset(&A);
-        done(&r, q, &A);
+        tools_done(&r, q, &A);
         erig_restart(&r, false);
         snprintf(want, sizeof(want), "call '%s' has a result already; waiting: %s", id_f, id_g);
-        refused(&r, answer_call(c, results, 2, NULL), ERR_INVALID, want);
-        answer_reset(&A);
-        done(&r, answer_call(c, results + 1, 1, "It is 2."), &A);
+        tools_refused(&r, tools_answer(c, results, 2, NULL), ERR_INVALID, want);
+        tools_done(&r, tools_answer(c, results + 1, 1, "It is 2."), &A);
         assert_string_equal(A.parts, "text:It is 2..\n\x1f");
-        answer_reset(&G);
-        get_parts(&r, c, &G);
+        tools_get(&r, c, &G);
         assert_int_equal(G.n_turns, 5);
         assert_int_equal(G.turns[2].role, ENGINE_TOOL);
         assert_int_equal(G.turns[2].n_results, 1);
@@ -323,10 +193,9 @@ static void test_given(void **state) {
         struct erig r;
 
         (void)state;
-        open_rig(&r);
-        q.conv_id = open_with(&r, NULL, DEFS);
-        answer_reset(&A);
-        done(&r,
+        tools_open(&r, POOL);
+        q.conv_id = tools_new(&r, NULL, DEFS);
+        tools_done(&r,
                 (struct engine_request){.verb = ENGINE_CONTINUE,
                         .conv_id = q.conv_id,
                         .input = ENGINE_INPUT_MESSAGE,
@@ -344,14 +213,11 @@ static void test_given(void **state) {
         q.calls = calls;
         q.n_calls = 2;
         q.max_tokens = 0;
-        answer_reset(&A);
-        done(&r, q, &A);
+        tools_done(&r, q, &A);
         erig_restart(&r, true);
-        answer_reset(&A);
-        done(&r, answer_call(q.conv_id, &result, 1, "Good."), &A);
+        tools_done(&r, tools_answer(q.conv_id, &result, 1, "Good."), &A);
         assert_string_equal(A.parts, "text:Good..\n\x1f");
-        answer_reset(&G);
-        get_parts(&r, q.conv_id, &G);
+        tools_get(&r, q.conv_id, &G);
         assert_int_equal(G.n_turns, 4);
         assert_int_equal(G.turns[1].role, ENGINE_ASSISTANT);
         assert_string_equal((char *)G.turns[1].text, "I call.");
@@ -359,8 +225,8 @@ static void test_given(void **state) {
                 "reasoning:think \"twice\".\n\x1ftext:I call..\n\x1f"
                 "call f call-1:{\"x\":1}.\n\x1f"
                 "call g %s:{\"y\": [\"<|im_end|>\"]}.\n\x1f",
-                call_id(turn_parts(&G, 1), "g"));
-        assert_string_equal(turn_parts(&G, 1), want);
+                tools_call_id(tools_turn_parts(&G, 1), "g"));
+        assert_string_equal(tools_turn_parts(&G, 1), want);
         answer_reset(&G);
         erig_close(&r);
 }
@@ -375,14 +241,13 @@ static void test_given_without_ids(void **state) {
         uint64_t c;
 
         (void)state;
-        open_rig(&r);
-        c = open_with(&r, NULL, DEFS);
+        tools_open(&r, POOL);
+        c = tools_new(&r, NULL, DEFS);
         for (unsigned i = 0; i < 2; i++) {
-                struct engine_request q = ask(c, "go", i ? "Yes." : NULL);
+                struct engine_request q = tools_ask(c, "go", i ? "Yes." : NULL);
 
                 q.max_tokens = i ? 40 : 0;
-                answer_reset(&A);
-                done(&r, q, &A);
+                tools_done(&r, q, &A);
                 q = erig_request(ENGINE_CONTINUE, c);
                 q.input = ENGINE_INPUT_GIVEN;
                 q.text = "I call.";
@@ -391,19 +256,16 @@ static void test_given_without_ids(void **state) {
                 q.calls = calls;
                 q.n_calls = 2;
                 q.max_tokens = 0;
-                answer_reset(&A);
-                done(&r, q, &A);
-                answer_reset(&G);
-                get_parts(&r, c, &G);
-                strcpy(ids[2 * i], call_id(turn_parts(&G, G.n_turns - 1), "f"));
-                strcpy(ids[2 * i + 1], call_id(turn_parts(&G, G.n_turns - 1), "g"));
+                tools_done(&r, q, &A);
+                tools_get(&r, c, &G);
+                strcpy(ids[2 * i], tools_call_id(tools_turn_parts(&G, G.n_turns - 1), "f"));
+                strcpy(ids[2 * i + 1], tools_call_id(tools_turn_parts(&G, G.n_turns - 1), "g"));
                 for (unsigned k = 0; k < 2; k++) {
-                        q = answer_call(c, &result, 1, NULL);
+                        q = tools_answer(c, &result, 1, NULL);
                         q.max_tokens = 0;
                         q.constraint = ENGINE_CONSTRAINT_NONE;
                         result.call_id = ids[2 * i + k];
-                        answer_reset(&A);
-                        done(&r, q, &A);
+                        tools_done(&r, q, &A);
                 }
         }
         for (unsigned i = 0; i < 4; i++)
@@ -422,49 +284,42 @@ static void test_definitions(void **state) {
         uint32_t n_told, n_plain;
 
         (void)state;
-        open_rig(&r);
-        plain = open_with(&r, NULL, NULL);
-        answer_reset(&A);
-        done(&r, ask(plain, "go", "Yes."), &A);
+        tools_open(&r, POOL);
+        plain = tools_new(&r, NULL, NULL);
+        tools_done(&r, tools_ask(plain, "go", "Yes."), &A);
         n_plain = A.n_prompt;
-        c = open_with(&r, NULL, DEFS);
-        answer_reset(&A);
-        done(&r, ask(c, "go", "Yes."), &A);
+        c = tools_new(&r, NULL, DEFS);
+        tools_done(&r, tools_ask(c, "go", "Yes."), &A);
         n_told = A.n_prompt;
         assert_true(n_told > n_plain + 10);
         /* The same again is nothing. */
-        q = ask(c, "go", "Yes.");
+        q = tools_ask(c, "go", "Yes.");
         q.tools = DEFS;
-        answer_reset(&A);
-        done(&r, q, &A);
+        tools_done(&r, q, &A);
         assert_true(A.n_prompt < n_told + n_plain + 8);
         /* Others: this template tells them at the beginning only. */
         q.tools = OTHER_DEFS;
-        refused(&r, q, ERR_STATE, "");
+        tools_refused(&r, q, ERR_STATE, "");
         q.tools = "[{\"name\": 1}]";
-        refused(&r, q, ERR_INVALID, "");
+        tools_refused(&r, q, ERR_INVALID, "");
         q.input = ENGINE_INPUT_NONE;
         q.tools = OTHER_DEFS;
-        refused(&r, q, ERR_INVALID, "told with a message");
+        tools_refused(&r, q, ERR_INVALID, "told with a message");
         /* Given with the first message of an empty conversation, they hold. */
-        c = open_with(&r, NULL, NULL);
-        q = ask(c, "go", "Yes.");
+        c = tools_new(&r, NULL, NULL);
+        q = tools_ask(c, "go", "Yes.");
         q.tools = OTHER_DEFS;
-        answer_reset(&A);
-        done(&r, q, &A);
+        tools_done(&r, q, &A);
         erig_restart(&r, false);
-        answer_reset(&G);
-        get_parts(&r, c, &G);
+        tools_get(&r, c, &G);
         assert_string_equal(G.tools, OTHER_DEFS);
         assert_string_equal(G.turns[0].tools, OTHER_DEFS);
         q = erig_request(ENGINE_REWIND, c);
         q.at_turn = 0;
         assert_int_equal(erig_do(&r, &q, NULL), ENGINE_CONV);
-        answer_reset(&G);
-        get_parts(&r, c, &G);
+        tools_get(&r, c, &G);
         assert_null(G.tools);
-        answer_reset(&A);
-        done(&r, ask(c, "go", "Yes."), &A);
+        tools_done(&r, tools_ask(c, "go", "Yes."), &A);
         assert_int_equal(A.n_prompt, n_plain);
         answer_reset(&G);
         erig_close(&r);
@@ -477,18 +332,17 @@ static void test_nothing_is_left(void **state) {
         uint64_t c;
 
         (void)state;
-        open_rig(&r);
-        c = open_with(&r, NULL, NULL);
-        q = ask(c, "go", "Yes.");
+        tools_open(&r, POOL);
+        c = tools_new(&r, NULL, NULL);
+        q = tools_ask(c, "go", "Yes.");
         q.tools = DEFS;
         q.stops[0] = "";
         q.n_stops = 1;
-        refused(&r, q, ERR_INVALID, "stop string");
-        answer_reset(&G);
-        get_parts(&r, c, &G);
+        tools_refused(&r, q, ERR_INVALID, "stop string");
+        tools_get(&r, c, &G);
         assert_int_equal(G.n_turns, 0);
         assert_null(G.tools);
-        refused(&r, (struct engine_request){.verb = ENGINE_OPEN, .tools = "[]x", .fd = -1},
+        tools_refused(&r, (struct engine_request){.verb = ENGINE_OPEN, .tools = "[]x", .fd = -1},
                 ERR_INVALID, "");
         answer_reset(&G);
         erig_close(&r);
@@ -507,7 +361,7 @@ static void test_shift(void **state) {
         uint64_t c = 0;
 
         (void)state;
-        o.model_path = model;
+        o.model_path = tools_model;
         o.context = 256;
         erig_open(&r, &o);
         /* Messages of several lengths, so that the half of the context ends anywhere. */
@@ -519,22 +373,18 @@ static void test_shift(void **state) {
                         assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
                         c = A.conv.id;
                 }
-                q = ask(c, words + 9 * (i / 8), NULL);
+                q = tools_ask(c, words + 9 * (i / 8), NULL);
                 q.max_tokens = 0;
-                answer_reset(&A);
-                done(&r, q, &A);
+                tools_done(&r, q, &A);
                 q = erig_request(ENGINE_CONTINUE, c);
                 q.input = ENGINE_INPUT_GIVEN;
                 q.calls = &call;
                 q.n_calls = 1;
                 q.max_tokens = 0;
-                answer_reset(&A);
-                done(&r, q, &A);
-                answer_reset(&A);
-                done(&r, answer_call(c, &result, 1, "Well."), &A);
+                tools_done(&r, q, &A);
+                tools_done(&r, tools_answer(c, &result, 1, "Well."), &A);
                 n_shifts += A.n_dropped > 0;
-                answer_reset(&G);
-                get_parts(&r, c, &G);
+                tools_get(&r, c, &G);
                 for (uint32_t k = 0; k < G.n_turns; k++)
                         if (G.conv.dropped_to > 0 && G.turns[k].start == G.conv.dropped_to)
                                 assert_int_equal(G.turns[k].role, ENGINE_USER);
@@ -580,15 +430,14 @@ static void test_carry(void **state) {
         uint64_t c;
 
         (void)state;
-        snprintf(other, sizeof(other), "%s.other", model);
+        snprintf(other, sizeof(other), "%s.other", tools_model);
         assert_int_equal(tiny_model_write_arch(other, "llama"), 0);
-        open_rig(&r);
-        c = open_with(&r, "Help.", DEFS);
-        done(&r, ask(c, "go", THINK CALL_F), &A);
-        strcpy(id, call_id(A.parts, "f"));
+        tools_open(&r, POOL);
+        c = tools_new(&r, "Help.", DEFS);
+        tools_done(&r, tools_ask(c, "go", THINK CALL_F), &A);
+        strcpy(id, tools_call_id(A.parts, "f"));
         result.call_id = id;
-        answer_reset(&A);
-        done(&r, answer_call(c, &result, 1, "Well."), &A);
+        tools_done(&r, tools_answer(c, &result, 1, "Well."), &A);
         q = erig_request(ENGINE_CONTINUE, c);
         q.input = ENGINE_INPUT_GIVEN;
         q.text = "So.";
@@ -597,10 +446,8 @@ static void test_carry(void **state) {
         q.calls = &call;
         q.n_calls = 1;
         q.max_tokens = 0;
-        answer_reset(&A);
-        done(&r, q, &A);
-        answer_reset(&before);
-        get_parts(&r, c, &before);
+        tools_done(&r, q, &A);
+        tools_get(&r, c, &before);
         assert_int_equal(before.n_turns, 6);
 
         erig_stop(&r, true);
@@ -610,14 +457,12 @@ static void test_carry(void **state) {
         if (erig_simple(&r, ENGINE_CARRY, c, &A) != ENGINE_CONV)
                 fail_msg("%s", A.err.msg);
         assert_true(A.conv.carried);
-        answer_reset(&G);
-        get_parts(&r, c, &G);
+        tools_get(&r, c, &G);
         assert_int_equal(G.n_turns, before.n_turns);
         for (uint32_t i = 0; i < G.n_turns; i++)
                 same_turn(&before, &G, i);
         assert_string_equal(G.tools, DEFS);
-        answer_reset(&A);
-        done(&r, answer_call(c, &late, 1, "Well."), &A);
+        tools_done(&r, tools_answer(c, &late, 1, "Well."), &A);
 
         if (erig_model()) {
                 erig_stop(&r, true);
@@ -689,10 +534,9 @@ static void test_export(void **state) {
         int fd;
 
         (void)state;
-        open_rig(&r);
-        q.conv_id = open_with(&r, NULL, DEFS);
-        answer_reset(&A);
-        done(&r, ask(q.conv_id, "go", "Yes."), &A);
+        tools_open(&r, POOL);
+        q.conv_id = tools_new(&r, NULL, DEFS);
+        tools_done(&r, tools_ask(q.conv_id, "go", "Yes."), &A);
         q = erig_request(ENGINE_CONTINUE, q.conv_id);
         q.at_turn = 1; /* in place of the reply */
         q.cuts = true;
@@ -700,25 +544,23 @@ static void test_export(void **state) {
         q.calls = &call;
         q.n_calls = 1;
         q.max_tokens = 0;
-        answer_reset(&A);
-        done(&r, q, &A);
-        answer_reset(&A);
-        done(&r, answer_call(q.conv_id, &result, 1, "It is <tool_call>\n{\"name\": \"f\"}"), &A);
-        answer_reset(&G);
-        get_parts(&r, q.conv_id, &G);
-        snprintf(want, sizeof(want), "%s%s", turn_parts(&G, 1), (char *)G.turns[2].text);
-        strcat(want, turn_parts(&G, 3));
+        tools_done(&r, q, &A);
+        tools_done(&r, tools_answer(q.conv_id, &result, 1, "It is <tool_call>\n{\"name\": \"f\"}"),
+                &A);
+        tools_get(&r, q.conv_id, &G);
+        snprintf(want, sizeof(want), "%s%s", tools_turn_parts(&G, 1), (char *)G.turns[2].text);
+        strcat(want, tools_turn_parts(&G, 3));
         answer_reset(&A);
         assert_int_equal(erig_simple(&r, ENGINE_EXPORT, q.conv_id, &A), ENGINE_EXPORTED);
         fd = A.fd;
         A.fd = 0;
         assert_int_equal(import(&r, sealed_copy(fd, NULL, NULL), &B), ENGINE_CONV);
-        get_parts(&r, B.conv.id, &G);
+        tools_get(&r, B.conv.id, &G);
         assert_string_equal(G.tools, DEFS);
         assert_int_equal(G.n_turns, 4);
-        assert_true(strncmp(want, turn_parts(&G, 1), strlen(turn_parts(&G, 1))) == 0);
+        assert_true(strncmp(want, tools_turn_parts(&G, 1), strlen(tools_turn_parts(&G, 1))) == 0);
         assert_non_null(strstr(want, (char *)G.turns[2].text));
-        assert_non_null(strstr(want, turn_parts(&G, 3)));
+        assert_non_null(strstr(want, tools_turn_parts(&G, 3)));
         for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
                 assert_int_equal(
                         import(&r, sealed_copy(fd, hostile[i].find, hostile[i].replace), &B),
@@ -758,8 +600,8 @@ static void same_page(struct erig *r, uint64_t c, uint32_t first, uint32_t n, bo
                 assert_int_equal(!got->figures, !all->figures);
                 assert_int_equal(!got->tools, !all->tools);
                 assert_int_equal(got->n_results, all->n_results);
-                strcpy(want, turn_parts(&G, first + i));
-                assert_string_equal(turn_parts(&B, i), want);
+                strcpy(want, tools_turn_parts(&G, first + i));
+                assert_string_equal(tools_turn_parts(&B, i), want);
         }
 }
 
@@ -773,28 +615,23 @@ static void test_pages(void **state) {
         uint64_t c;
 
         (void)state;
-        open_rig(&r);
-        c = open_with(&r, "Help.", DEFS);
-        answer_reset(&A);
-        done(&r, ask(c, "go", CALL_F), &A);
-        strcpy(id, call_id(A.parts, "f"));
+        tools_open(&r, POOL);
+        c = tools_new(&r, "Help.", DEFS);
+        tools_done(&r, tools_ask(c, "go", CALL_F), &A);
+        strcpy(id, tools_call_id(A.parts, "f"));
         result.call_id = id;
-        answer_reset(&A);
-        done(&r, answer_call(c, &result, 1, "It is 2."), &A);
+        tools_done(&r, tools_answer(c, &result, 1, "It is 2."), &A);
         /* A reply in several turns. */
-        q = ask(c, "go", reply);
+        q = tools_ask(c, "go", reply);
         q.max_tokens = 9;
-        answer_reset(&A);
-        done(&r, q, &A);
+        tools_done(&r, q, &A);
         for (int i = 0; i < 3; i++) {
-                q = ask(c, "", reply);
+                q = tools_ask(c, "", reply);
                 q.input = ENGINE_INPUT_NONE;
                 q.max_tokens = i < 2 ? 11 : 400;
-                answer_reset(&A);
-                done(&r, q, &A);
+                tools_done(&r, q, &A);
         }
-        answer_reset(&G);
-        get_parts(&r, c, &G);
+        tools_get(&r, c, &G);
         assert_int_equal(G.n_turns, 10);
         for (uint32_t first = 0; first <= G.n_turns; first++)
                 for (uint32_t n = first < G.n_turns; first + n <= G.n_turns; n++) {
@@ -814,10 +651,10 @@ static void test_pages(void **state) {
         assert_int_equal(B.n_history, G.n_history);
         assert_memory_equal(B.history, G.history, G.n_history * sizeof(int32_t));
         q.before_turn = 11;
-        refused(&r, q, ERR_INVALID, "before_turn");
+        tools_refused(&r, q, ERR_INVALID, "before_turn");
         q.before_turn = ENGINE_UNSET;
         q.from_turn = 11;
-        refused(&r, q, ERR_INVALID, "from_turn");
+        tools_refused(&r, q, ERR_INVALID, "from_turn");
         answer_reset(&B);
         answer_reset(&G);
         erig_close(&r);
@@ -828,16 +665,16 @@ int main(void) {
                 cmocka_unit_test(test_parts_everywhere),
                 cmocka_unit_test(test_a_view),
                 cmocka_unit_test(test_goes_on),
-                cmocka_unit_test(test_pages),
                 cmocka_unit_test(test_results),
                 cmocka_unit_test(test_given),
                 cmocka_unit_test(test_given_without_ids),
                 cmocka_unit_test(test_definitions),
                 cmocka_unit_test(test_nothing_is_left),
+                cmocka_unit_test(test_pages),
                 cmocka_unit_test(test_shift),
                 cmocka_unit_test(test_carry),
                 cmocka_unit_test(test_export),
         };
 
-        return cmocka_run_group_tests(tests, write_model, remove_model);
+        return cmocka_run_group_tests(tests, tools_rig_setup_tiny, tools_model_remove);
 }
