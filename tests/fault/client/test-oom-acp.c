@@ -146,6 +146,8 @@ static void check_answers(const struct acp_agent *agent, const char *said) {
                         assert_int_equal(count(said, "\"id\":null,\"error\""), 1);
         }
         assert_true(count(said, "\"id\":null,\"error\"") <= 1);
+        if (!agent->out.error) /* a list is whole, or an error */
+                assert_int_equal(count(said, "\"sessions\":[]"), 0);
 }
 
 /* 0: all went well; -1: something failed, as it should. */
