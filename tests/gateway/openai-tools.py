@@ -7,19 +7,11 @@ import os
 import tempfile
 
 import rig
-from openai_client import CHAT, ask, check_chunks, computed, native, no_thought, place, user, write_model
+from openai_client import (CHAT, THOUGHT, ask, call, check_chunks, computed, native, no_thought, only, place, user,
+                           write_model)
 
 TOOLS = [{'type': 'function', 'function': {'name': 'weather', 'description': 'The weather now.', 'parameters': {
     'type': 'object', 'properties': {'city': {'type': 'string'}}}}}, {'type': 'web_search'}]
-THOUGHT = '<think>\nI need it.\n</think>\n\n'
-
-
-def call(city):
-    return '<tool_call>\n{"name": "weather", "arguments": {"city": "%s"}}\n</tool_call>' % city
-
-
-def only(text):
-    return 'root ::= ' + json.dumps(text)
 
 
 def result(call_id, text):

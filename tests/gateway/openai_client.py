@@ -83,3 +83,16 @@ def write_model(path, context):
     with open(path, 'wb') as f:
         f.write(model_file.with_context(model, context))
     return path
+
+
+# What a model with that template writes: reasoning, and a call.
+THOUGHT = '<think>\nI need it.\n</think>\n\n'
+
+
+def call(city):
+    return '<tool_call>\n{"name": "weather", "arguments": {"city": "%s"}}\n</tool_call>' % city
+
+
+def only(text):
+    """The grammar with which a reply is this text."""
+    return 'root ::= ' + json.dumps(text)

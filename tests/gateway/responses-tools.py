@@ -7,22 +7,13 @@ import os
 import tempfile
 
 import rig
-from openai_client import native, no_thought, write_model
+from openai_client import THOUGHT, call, native, no_thought, only, write_model
 from responses_client import CONVERSATIONS, RESPONSES, ask, check_events, computed, conversation_of, text, user
 
 TOOLS = [{'type': 'function', 'name': 'weather', 'description': 'The weather now.', 'strict': False, 'parameters': {
     'type': 'object', 'properties': {'city': {'type': 'string'}}}}, {'type': 'web_search'}, {'type': 'namespace', 'x': 1}]
-THOUGHT = '<think>\nI need it.\n</think>\n\n'
 # A reply that cannot come to its end
 ENDLESS = {'input': 'Count.', 'grammar': 'root ::= [a-z]{15000}', 'max_output_tokens': 15000, 'background': True}
-
-
-def call(city):
-    return '<tool_call>\n{"name": "weather", "arguments": {"city": "%s"}}\n</tool_call>' % city
-
-
-def only(words):
-    return 'root ::= ' + json.dumps(words)
 
 
 def result(call_id, words):

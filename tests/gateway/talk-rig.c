@@ -233,3 +233,19 @@ void rig_chat(struct talk_rig *rig, struct history *history, struct said *said) 
                 fail_msg("%s: %s", said->code, said->message);
         history_say(history, 'a', said->text[0]);
 }
+
+size_t rig_list(struct harness *h, struct conv list[RIG_CONVERSATIONS]) {
+        struct client *c = harness_client(h);
+        size_t n;
+
+        assert_int_equal(client_list(c, 0, false, list, RIG_CONVERSATIONS, &n), 0);
+        client_free(c);
+        return n;
+}
+
+void rig_look(struct harness *h, uint64_t id, struct conv *ret) {
+        struct client *c = harness_client(h);
+
+        assert_int_equal(client_get(c, id, true, false, ret), 0);
+        client_free(c);
+}

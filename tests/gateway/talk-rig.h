@@ -22,6 +22,7 @@
 #define RIG_SECONDS 120
 #define SAID_CHOICES 4
 #define HISTORY_MAX 96
+#define RIG_CONVERSATIONS 64
 
 struct talk_rig {
         struct event_base *base;
@@ -78,3 +79,6 @@ void rig_talk(struct talk_rig *rig, struct form *form, struct said *said);
 void rig_chat(struct talk_rig *rig, struct history *history, struct said *said);
 /* Wait until everything that was left to do behind talks is done: no line is in use. */
 void rig_settle(struct talk_rig *rig);
+/* Past the gateway: the first conversations of this user, and their number; one with its turns, to be freed by conv_deinit(). */
+size_t rig_list(struct harness *h, struct conv list[RIG_CONVERSATIONS]);
+void rig_look(struct harness *h, uint64_t id, struct conv *ret);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Each allocation of the gateway fails once, in talks with the real daemon: every talk ends, as an error or whole, and what
  * failed leaves nothing behind that would be in the way. */
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "talk-rig.h"
 
-#define MOST 400 /* allocations of one talk; more would be a surprise */
+/* Allocations of one talk; more would be a surprise. */
+#define AT_LEAST 10
+#define AT_MOST 400
 
 static size_t count_empty(struct harness *h) {
-        struct client *c = harness_client(h);
-        struct conv list[64];
-        size_t n, n_empty = 0;
+        struct conv list[RIG_CONVERSATIONS];
+        size_t n = rig_list(h, list), n_empty = 0;
 
-        assert_int_equal(client_list(c, 0, false, list, 64, &n), 0);
         for (size_t i = 0; i < n; i++)
                 n_empty += list[i].n_turns == 0;
-        client_free(c);
         return n_empty;
 }
 
@@ -29,19 +28,20 @@ static void on_ended(void *userdata, const struct talk_error *error) {
         assert_true(*error->code && *error->message);
 }
 
-/* One talk, with the @n-th allocation failing: *ret_hit. 1: done, -1: failed. */
-static int talk_once(struct talk_rig *rig, const struct history *history, long n, bool *ret_hit) {
+/* One talk, in which an allocation fails unless @loop is NULL. 1: done, -1: failed. */
+static int talk_once(struct talk_rig *rig, const struct history *history, struct fault_loop *loop) {
         const struct talk_ops ops = {.ended = on_ended};
         struct form *form = rig_form(rig, history);
         struct talk *talk = NULL;
         int ended = 0;
         struct err e;
 
-        fault_alloc_at(n);
+        if (loop)
+                fault_loop_arm(loop);
         if (talk_new(&talk, rig->backends, &rig->settings, &rig->owner, form, &ops, &ended, &e) <
                 0) {
-                *ret_hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                assert_non_null(loop);
+                fault_loop_disarm(loop);
                 assert_null(talk);
                 return -1;
         }
@@ -50,36 +50,34 @@ static int talk_once(struct talk_rig *rig, const struct history *history, long n
         talk_free(talk);
         for (int i = 0; i < 3; i++)
                 event_base_loop(rig->base, EVLOOP_NONBLOCK);
-        *ret_hit = fault_alloc_hit();
-        fault_alloc_at(-1);
+        if (loop)
+                fault_loop_disarm(loop);
         rig_settle(rig);
         return ended;
 }
 
 /* @n_choices, each from a conversation that is new, or found. The number of talks that failed. */
 static unsigned run(struct harness *h, unsigned n_choices, bool fresh) {
+        struct fault_loop loop = {.at_least = AT_LEAST, .at_most = AT_MOST};
         struct history history = {0};
         unsigned n_failed = 0;
         struct talk_rig rig;
-        bool hit, unused;
 
         rig_init(&rig, h->socket);
         rig.wants.n = n_choices;
         rig.wants.max_tokens = 2;
         history_say(&history, 'u', "Hello");
-        assert_int_equal(talk_once(&rig, &history, -1, &hit), 1);
-        hit = true;
-        for (long n = 0; hit; n++) {
+        assert_int_equal(talk_once(&rig, &history, NULL), 1);
+        while (fault_loop_next(&loop)) {
                 char text[32];
 
-                assert_true(n < MOST);
-                snprintf(text, sizeof(text), "Hello %u %ld", n_choices, n);
+                snprintf(text, sizeof(text), "Hello %u %ld", n_choices, loop.n);
                 history_cut(&history, fresh ? 0 : 1);
                 history_say(&history, 'u', text);
-                if (talk_once(&rig, &history, n, &hit) < 0)
+                if (talk_once(&rig, &history, &loop) < 0)
                         n_failed++;
                 /* After it all is as before. */
-                assert_int_equal(talk_once(&rig, &history, -1, &unused), 1);
+                assert_int_equal(talk_once(&rig, &history, NULL), 1);
         }
         assert_true(n_failed > 10);
         history_deinit(&history);
@@ -108,26 +106,24 @@ static void test_choices(void **state) {
 
 /* Calls and results for a model without tools, which the gateway does not know yet. */
 static void test_plain(void **state) {
+        struct fault_loop loop = {.at_least = AT_LEAST, .at_most = AT_MOST};
         struct harness *h = *state;
         struct history history = {0};
         unsigned n_failed = 0;
-        bool hit = true;
 
         harness_start(h, FLAGS("--max-conversations=100000"));
         history_say(&history, 'u', "Do I need a coat?");
         history_say(&history, 'c', "1 weather {\"city\":\"Oslo\"}");
         history_say(&history, 't', "1 It rains.");
-        for (long n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct talk_rig rig;
-                bool unused;
 
-                assert_true(n < MOST);
                 rig_init(&rig, h->socket);
                 rig.wants.max_tokens = 2;
                 rig.wants.tools = "[{\"type\":\"function\",\"function\":{\"name\":\"weather\"}}]";
-                if (talk_once(&rig, &history, n, &hit) < 0)
+                if (talk_once(&rig, &history, &loop) < 0)
                         n_failed++;
-                assert_int_equal(talk_once(&rig, &history, -1, &unused), 1);
+                assert_int_equal(talk_once(&rig, &history, NULL), 1);
                 rig_deinit(&rig);
         }
         assert_true(n_failed > 10);

@@ -5,13 +5,9 @@
 #define TURNS 20
 
 static size_t count_conversations(struct harness *h) {
-        struct client *c = harness_client(h);
-        struct conv list[64];
-        size_t n;
+        struct conv list[RIG_CONVERSATIONS];
 
-        assert_int_equal(client_list(c, 0, false, list, 64, &n), 0);
-        client_free(c);
-        return n;
+        return rig_list(h, list);
 }
 
 /* Each turn computes what is new and nothing else, also after a restart of the daemon. */
@@ -54,13 +50,6 @@ static void test_twenty_turns(void **state) {
 }
 
 /* What the daemon has of it. */
-static void look(struct harness *h, uint64_t id, struct conv *ret) {
-        struct client *c = harness_client(h);
-
-        assert_int_equal(client_get(c, id, true, false, ret), 0);
-        client_free(c);
-}
-
 /* An edit and another try fork where the history branches, and leave what was said. */
 static void test_edit_and_regenerate(void **state) {
         struct harness *h = *state;
@@ -87,7 +76,7 @@ static void test_edit_and_regenerate(void **state) {
         assert_int_equal(said.place[0].input_turn, 5);
         assert_true(said.n_computed[0] <= 1 + 8); /* what invites the reply */
         assert_string_equal(said.text[0], last);
-        look(h, said.place[0].conversation, &conv);
+        rig_look(h, said.place[0].conversation, &conv);
         assert_int_equal(conv.parent, first);
         assert_int_equal(conv.n_turns, 6);
         conv_deinit(&conv);
@@ -98,7 +87,7 @@ static void test_edit_and_regenerate(void **state) {
         edited = said.place[0].conversation;
         assert_int_not_equal(edited, first);
         assert_int_equal(said.place[0].input_turn, 2);
-        look(h, first, &conv);
+        rig_look(h, first, &conv);
         assert_int_equal(conv.n_turns, 6);
         assert_string_equal(conv.texts[5], last);
         conv_deinit(&conv);
@@ -205,7 +194,7 @@ static uint64_t say_natively(struct harness *h, const char *name, struct history
 static void check_letters(struct harness *h, uint64_t id, uint32_t n_turns, const char *last) {
         struct conv conv;
 
-        look(h, id, &conv);
+        rig_look(h, id, &conv);
         assert_string_equal(conv.name, "letters");
         assert_int_equal(conv.n_turns, n_turns);
         assert_string_equal(conv.texts[n_turns - 1], last);
@@ -243,7 +232,7 @@ static void test_named_by_its_user(void **state) {
         {
                 struct conv conv;
 
-                look(h, letters, &conv);
+                rig_look(h, letters, &conv);
                 history_say(&history, 'a', conv.texts[1]);
                 conv_deinit(&conv);
         }

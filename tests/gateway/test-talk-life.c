@@ -31,7 +31,7 @@ static void take(void *userdata, const struct confab_event *event) {
         noted->expires_after = about->expires_after;
 }
 
-static void look(struct harness *h, uint64_t id, struct noted *ret) {
+static void read_noted(struct harness *h, uint64_t id, struct noted *ret) {
         struct confab_request request = CONFAB_REQUEST_INIT;
         struct confab_error e;
         struct confab *c;
@@ -65,7 +65,7 @@ static void test_expiry(void **state) {
         rig_chat(&rig, &history, &said);
         id = said.place[0].conversation;
         rig_settle(&rig);
-        look(h, id, &noted);
+        read_noted(h, id, &noted);
         assert_string_equal(noted.title, "My name is Bela.");
         assert_string_equal(noted.session, "window 1");
         assert_string_equal(noted.tag, "openai");
@@ -75,7 +75,7 @@ static void test_expiry(void **state) {
         rig_chat(&rig, &history, &said);
         assert_int_equal(said.place[0].conversation, id);
         rig_settle(&rig);
-        look(h, id, &noted);
+        read_noted(h, id, &noted);
         assert_false(noted.expires);
         assert_string_equal(noted.title, "My name is Bela.");
         /* What the client wants counts more. */
@@ -85,7 +85,7 @@ static void test_expiry(void **state) {
         history_cut(&history, 2);
         rig_chat(&rig, &history, &said);
         assert_int_not_equal(said.place[0].conversation, id);
-        look(h, said.place[0].conversation, &noted);
+        read_noted(h, said.place[0].conversation, &noted);
         assert_int_equal(noted.expires_after, 70);
         assert_string_equal(noted.title, "Names");
         assert_string_equal(noted.tag, "openai");
@@ -97,9 +97,9 @@ static void test_expiry(void **state) {
         rig.wants.n = 2;
         history_cut(&history, 2);
         rig_talk(&rig, rig_form(&rig, &history), &said);
-        look(h, said.place[0].conversation, &noted);
+        read_noted(h, said.place[0].conversation, &noted);
         assert_false(noted.expires);
-        look(h, said.place[1].conversation, &noted);
+        read_noted(h, said.place[1].conversation, &noted);
         assert_int_equal(noted.expires_after, 7200);
         history_deinit(&history);
         rig_deinit(&rig);
@@ -107,19 +107,16 @@ static void test_expiry(void **state) {
 
 /* Empty conversations of the user that do not expire soon. */
 static unsigned count_empty(struct harness *h) {
-        struct client *c = harness_client(h);
-        struct conv list[64];
-        size_t n_convs;
+        struct conv list[RIG_CONVERSATIONS];
+        size_t n_convs = rig_list(h, list);
         unsigned n = 0;
 
-        assert_int_equal(client_list(c, 0, false, list, 64, &n_convs), 0);
-        client_free(c);
         for (size_t i = 0; i < n_convs; i++) {
                 struct noted noted = {.expires = false};
 
                 if (list[i].n_turns > 0)
                         continue;
-                look(h, list[i].id, &noted);
+                read_noted(h, list[i].id, &noted);
                 n += noted.expires_after != 3600;
         }
         return n;
@@ -197,7 +194,7 @@ static void test_shift(void **state) {
                         if (i == 0)
                                 id = said.place[0].conversation;
                         assert_int_equal(said.place[0].conversation, id);
-                        look(h, id, &noted);
+                        read_noted(h, id, &noted);
                         assert_int_equal(noted.overflow, by_settings || i > 0
                                                                  ? CONFAB_OVERFLOW_SHIFT
                                                                  : CONFAB_OVERFLOW_ERROR);

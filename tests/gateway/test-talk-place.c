@@ -2,22 +2,12 @@
 /* Talks at places that the client names: by a name, by a turn, and of their own. */
 #include "talk-rig.h"
 
-static void look(struct harness *h, const char *name, uint64_t id, struct conv *ret) {
+static void look_at_window(struct harness *h, struct conv *ret) {
         struct client *c = harness_client(h);
 
-        if (name)
-                assert_int_equal(client_get_name(c, name, ret), 0);
-        assert_int_equal(client_get(c, name ? ret->id : id, true, false, ret), 0);
+        assert_int_equal(client_get_name(c, "window", ret), 0);
         client_free(c);
-}
-
-static size_t list_all(struct harness *h, struct conv list[16]) {
-        struct client *c = harness_client(h);
-        size_t n;
-
-        assert_int_equal(client_list(c, 0, false, list, 16, &n), 0);
-        client_free(c);
-        return n;
+        rig_look(h, ret->id, ret);
 }
 
 /* The name stays on the branch that was asked for last, and the older one is kept. */
@@ -26,7 +16,7 @@ static void test_named(void **state) {
         struct history history = {0};
         struct talk_rig rig;
         struct said said;
-        struct conv list[16], conv;
+        struct conv list[RIG_CONVERSATIONS], conv;
         uint64_t id;
 
         harness_start(h, NULL);
@@ -40,22 +30,22 @@ static void test_named(void **state) {
         rig_chat(&rig, &history, &said);
         assert_int_equal(said.place[0].conversation, id);
         assert_int_equal(said.place[0].reply_turn, 3);
-        assert_int_equal(list_all(h, list), 1);
+        assert_int_equal(rig_list(h, list), 1);
         /* Another second question. */
         history_cut(&history, 2);
         history_say(&history, 'u', "I have a cat called Tom.");
         rig_chat(&rig, &history, &said);
         assert_int_equal(said.place[0].conversation, id);
         assert_int_equal(said.place[0].input_turn, 2);
-        assert_int_equal(list_all(h, list), 2);
+        assert_int_equal(rig_list(h, list), 2);
         assert_int_equal(list[1].n_turns, 4);
         assert_int_equal(list[1].parent, id);
-        look(h, "window", 0, &conv);
+        look_at_window(h, &conv);
         assert_int_equal(conv.id, id);
         assert_int_equal(conv.n_turns, 4);
         assert_string_equal(conv.texts[2], "I have a cat called Tom.");
         conv_deinit(&conv);
-        look(h, NULL, list[1].id, &conv);
+        rig_look(h, list[1].id, &conv);
         assert_string_equal(conv.texts[2], "What is my name?");
         conv_deinit(&conv);
         /* Another conversation altogether under the same name. */
@@ -65,7 +55,7 @@ static void test_named(void **state) {
         rig_chat(&rig, &history, &said);
         assert_int_equal(said.place[0].conversation, id);
         assert_int_equal(said.place[0].input_turn, 0);
-        assert_int_equal(list_all(h, list), 3);
+        assert_int_equal(rig_list(h, list), 3);
         history_deinit(&history);
         rig_deinit(&rig);
 }
@@ -74,7 +64,7 @@ static void test_named(void **state) {
 static void test_named_fails(void **state) {
         struct harness *h = *state;
         struct history history = {0};
-        struct conv list[16], conv;
+        struct conv list[RIG_CONVERSATIONS], conv;
         struct talk_rig rig;
         struct said said;
         char *text = calloc(1, 20001);
@@ -89,7 +79,7 @@ static void test_named_fails(void **state) {
         rig_talk(&rig, rig_form(&rig, &history), &said);
         assert_string_equal(said.code, "context_length_exceeded");
         rig_settle(&rig);
-        assert_int_equal(list_all(h, list), 0);
+        assert_int_equal(rig_list(h, list), 0);
         history_cut(&history, 0);
         history_say(&history, 'u', "Hello!");
         rig_chat(&rig, &history, &said);
@@ -98,8 +88,8 @@ static void test_named_fails(void **state) {
         rig_talk(&rig, rig_form(&rig, &history), &said);
         assert_string_equal(said.code, "context_length_exceeded");
         rig_settle(&rig);
-        assert_int_equal(list_all(h, list), 1);
-        look(h, "window", 0, &conv);
+        assert_int_equal(rig_list(h, list), 1);
+        look_at_window(h, &conv);
         assert_string_equal(conv.texts[0], "Hello!");
         assert_int_equal(conv.n_turns, 2);
         conv_deinit(&conv);

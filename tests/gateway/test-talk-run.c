@@ -2,22 +2,6 @@
 /* Replies: several at once, cancelled, paused, left, lost; and what a talk does while others are at work. */
 #include "talk-rig.h"
 
-static size_t list_all(struct harness *h, struct conv list[16]) {
-        struct client *c = harness_client(h);
-        size_t n;
-
-        assert_int_equal(client_list(c, 0, false, list, 16, &n), 0);
-        client_free(c);
-        return n;
-}
-
-static void look(struct harness *h, uint64_t id, struct conv *ret) {
-        struct client *c = harness_client(h);
-
-        assert_int_equal(client_get(c, id, true, false, ret), 0);
-        client_free(c);
-}
-
 /* What makes a reply take its time: it does not end by itself. */
 #define LONG "root ::= [a-z]{1600}"
 
@@ -29,7 +13,7 @@ static const char question[] =
 static void test_choices(void **state) {
         struct harness *h = *state;
         struct history history = {0};
-        struct conv list[16], conv;
+        struct conv list[RIG_CONVERSATIONS], conv;
         struct talk_rig rig;
         struct said said, again;
 
@@ -46,13 +30,13 @@ static void test_choices(void **state) {
         assert_int_equal(said.n_done, 3);
         assert_string_not_equal(said.text[0], said.text[1]);
         assert_string_not_equal(said.text[1], said.text[2]);
-        assert_int_equal(list_all(h, list), 3);
+        assert_int_equal(rig_list(h, list), 3);
         for (int i = 0; i < 3; i++) {
                 assert_int_equal(said.place[i].reply_turn, 1);
                 assert_int_equal(said.usage[i].n_prompt, said.usage[0].n_prompt);
                 if (i > 0) /* the input was computed once */
                         assert_true(said.n_computed[i] <= 8);
-                look(h, said.place[i].conversation, &conv);
+                rig_look(h, said.place[i].conversation, &conv);
                 assert_int_equal(conv.n_turns, 2);
                 assert_string_equal(conv.texts[1], said.text[i]);
                 conv_deinit(&conv);
@@ -132,7 +116,7 @@ static void free_at_event(struct said *said) {
 static void test_free_any_time(void **state) {
         struct harness *h = *state;
         struct history history = {0};
-        struct conv list[16];
+        struct conv list[RIG_CONVERSATIONS];
         struct talk_rig rig;
         struct said said;
 
@@ -150,7 +134,7 @@ static void test_free_any_time(void **state) {
                         rig_step(&rig);
                 talk_free(said.talk);
                 rig_settle(&rig);
-                n = list_all(h, list);
+                n = rig_list(h, list);
                 for (size_t k = 0; k < n; k++) {
                         assert_int_not_equal(list[k].n_turns, 0);
                         while (client_close(c, list[k].id) < 0)
@@ -198,7 +182,7 @@ static void test_leave(void **state) {
                         continue;
                 while (conv.busy) {
                         conv_deinit(&conv);
-                        look(h, said.place[0].conversation, &conv);
+                        rig_look(h, said.place[0].conversation, &conv);
                 }
                 assert_int_equal(conv.n_turns, 2);
                 assert_int_not_equal(conv.finishes[1], CONFAB_FINISH_CANCELLED);

@@ -19,22 +19,6 @@ static void use_model(struct harness *h, const char *template) {
                 0);
 }
 
-static size_t list_all(struct harness *h, struct conv list[16]) {
-        struct client *c = harness_client(h);
-        size_t n;
-
-        assert_int_equal(client_list(c, 0, false, list, 16, &n), 0);
-        client_free(c);
-        return n;
-}
-
-static void look(struct harness *h, uint64_t id, struct conv *ret) {
-        struct client *c = harness_client(h);
-
-        assert_int_equal(client_get(c, id, true, false, ret), 0);
-        client_free(c);
-}
-
 static void expect_done(const struct said *said) {
         if (said->failed)
                 fail_msg("%s: %s", said->code, said->message);
@@ -102,7 +86,7 @@ static void test_given_calls(void **state) {
         expect_done(&said);
         /* Both calls are one message, so that both can be answered. */
         assert_int_equal(said.place[0].reply_turn, 3);
-        look(h, said.place[0].conversation, &conv);
+        rig_look(h, said.place[0].conversation, &conv);
         assert_non_null(strstr(conv.texts[2], "call00001"));
         assert_non_null(strstr(conv.texts[2], "call00002"));
         conv_deinit(&conv);
@@ -146,7 +130,7 @@ static void test_system(void **state) {
                 history_say(&history, 's', "It is late.");
                 rig_chat(&rig, &history, &said);
                 assert_int_equal(said.place[0].reply_turn, 4);
-                look(h, said.place[0].conversation, &conv);
+                rig_look(h, said.place[0].conversation, &conv);
                 assert_non_null(strstr(conv.texts[0], ".\n\nYou are two."));
                 assert_int_equal(conv.n_turns, 5);
                 conv_deinit(&conv);
@@ -192,7 +176,7 @@ static void test_plain(void **state) {
                         rig.wants.conversation = name;
                         history_cut(&history, n);
                         rig_chat(&rig, &history, &said);
-                        look(h, said.place[0].conversation, &conv);
+                        rig_look(h, said.place[0].conversation, &conv);
                         assert_int_equal(conv.n_turns, 4);
                         assert_int_equal(strcmp(conv.texts[1], "weather(" ARGUMENTS ")") == 0,
                                 templates[i] != NULL);
@@ -283,7 +267,7 @@ static void count(struct talk_rig *rig, const struct history *history, struct co
 static void test_count(void **state) {
         struct harness *h = *state;
         struct history history = {0};
-        struct conv list[16];
+        struct conv list[RIG_CONVERSATIONS];
         struct counted counted;
         struct talk_rig rig;
         struct said said;
@@ -295,7 +279,7 @@ static void test_count(void **state) {
                 history_say(&history, 'u', "My name is Bela.");
                 count(&rig, &history, &counted);
                 assert_int_equal(counted.status, 0);
-                assert_int_equal(list_all(h, list), i > 0);
+                assert_int_equal(rig_list(h, list), i > 0);
                 rig_chat(&rig, &history, &said);
                 assert_int_equal(said.usage[0].n_prompt, counted.n);
                 assert_int_equal(said.place[0].input_turn, i == 0 ? 0 : 1 + 2 * i);
@@ -309,7 +293,7 @@ static void test_count(void **state) {
         rig.wants.conversation_id = 4711;
         count(&rig, &history, &counted);
         assert_int_equal(counted.status, 404);
-        assert_int_equal(list_all(h, list), 1);
+        assert_int_equal(rig_list(h, list), 1);
         history_deinit(&history);
         rig_deinit(&rig);
 }

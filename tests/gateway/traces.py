@@ -23,8 +23,10 @@ DROPPED = {'host', 'content-length', 'connection', 'authorization', 'x-api-key',
            'content-type', 'user-agent'}
 INVITATION = 3 # tokens that invite a reply, with this template
 BLOCK = 32
-# Of a mock server's answers, whose ids are none of ours.
-FOREIGN = ('previous_response_id', 'item_reference')
+
+
+def route(trace):
+    return trace['path'].partition('?')[0]
 
 
 def load():
@@ -36,7 +38,7 @@ def load():
 
 
 def prepare(trace):
-    body, path = trace['body'], trace['path'].partition('?')[0]
+    body, path = trace['body'], route(trace)
     if not isinstance(body, dict):
         return body
     if isinstance(body.get('tools'), list):
@@ -49,16 +51,23 @@ def prepare(trace):
     return body
 
 
+def names_foreign(body):
+    """Whether a body names what the recording's mock server has answered: ids that are none of ours."""
+    if body.get('previous_response_id'):
+        return True
+    items = body.get('input')
+    return isinstance(items, list) and any(item.get('type') == 'item_reference' for item in items)
+
+
 def expected_refusal(trace, body):
     """The status and the field of the error, where a recorded request can't be answered; or None."""
-    if trace['path'] == '/v1/embeddings':
+    if route(trace) == '/v1/embeddings':
         return 501, None
-    if isinstance(body, dict) and isinstance(body.get('stream'), str): # an old client, which cannot stream at all
+    if not isinstance(body, dict):
+        return None
+    if isinstance(body.get('stream'), str): # an old client, which cannot stream at all
         return 400, 'stream'
-    for name in FOREIGN:
-        if name in json.dumps(body):
-            return 404, None
-    return None
+    return (404, None) if names_foreign(body) else None
 
 
 def is_whole(path, answer):
@@ -97,7 +106,8 @@ def send(r, trace, body):
 
 
 def send_all(r):
-    """Returns the tokens that each of the answered ones computed of its prompt, by the daemon's own count."""
+    """Returns, for each of the answered ones, its path and the tokens of its prompt that were computed, by the daemon's own
+    count."""
     computed = {}
     for name, trace in load():
         body = prepare(trace)
@@ -110,8 +120,8 @@ def send_all(r):
         elif trace['method'] == 'GET':
             rig.need(status == 200 and answer['id'], (name, status, answer))
         else:
-            rig.need(status == 200 and is_whole(trace['path'], answer), (name, status, answer))
-            computed[name] = r.stats()['tokens_prefilled'] - before
+            rig.need(status == 200 and is_whole(route(trace), answer), (name, status, answer))
+            computed[name] = route(trace), r.stats()['tokens_prefilled'] - before
     return computed
 
 
@@ -131,9 +141,9 @@ def test_all(r):
     r.start_gateway()
     again = send_all(r)
     rig.need(again.keys() == first.keys(), (first, again))
-    for name, n in again.items():
+    for name, (path, n) in again.items():
         # A prompt without template shares whole blocks only.
-        rig.need(n <= (BLOCK if 'completion' in name else INVITATION), (name, first[name], n))
+        rig.need(n <= (BLOCK if path == '/v1/completions' else INVITATION), (name, first[name], n))
 
 
 if not os.path.isdir(FOLDER):

@@ -146,6 +146,17 @@ void gguf_build_str_array(struct gguf_build *b, const char *key, const char *con
                 put_str(&b->kv, v[i]);
 }
 
+void gguf_build_spm(struct gguf_build *b, const char *const *tokens, const float *scores,
+        const int32_t *types, size_t n, uint32_t eos) {
+        gguf_build_str(b, "tokenizer.ggml.model", "llama");
+        gguf_build_str_array(b, "tokenizer.ggml.tokens", tokens, n);
+        gguf_build_f32_array(b, "tokenizer.ggml.scores", scores, n);
+        gguf_build_i32_array(b, "tokenizer.ggml.token_type", types, n);
+        gguf_build_u32(b, "tokenizer.ggml.bos_token_id", 1);
+        gguf_build_u32(b, "tokenizer.ggml.eos_token_id", eos);
+        gguf_build_u32(b, "tokenizer.ggml.unknown_token_id", 0);
+}
+
 void gguf_build_tensor(struct gguf_build *b, const char *name, uint32_t type, uint32_t n_dims,
         const uint64_t *ne, void *data, size_t size) {
         struct tensor *t;

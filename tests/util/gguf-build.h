@@ -23,6 +23,16 @@ void gguf_build_i32_array(struct gguf_build *b, const char *key, const int32_t *
 void gguf_build_f32_array(struct gguf_build *b, const char *key, const float *v, size_t n);
 void gguf_build_bool_array(struct gguf_build *b, const char *key, const bool *v, size_t n);
 void gguf_build_str_array(struct gguf_build *b, const char *key, const char *const *v, size_t n);
+/* The metadata of a vocabulary as sentencepiece has it, with these types of tokens: token 0 is the unknown one, 1 begins a
+ * text, and @eos ends it. */
+enum gguf_token {
+        GGUF_TOKEN_NORMAL = 1,
+        GGUF_TOKEN_UNKNOWN = 2,
+        GGUF_TOKEN_CONTROL = 3,
+        GGUF_TOKEN_BYTE = 6
+};
+void gguf_build_spm(struct gguf_build *b, const char *const *tokens, const float *scores,
+        const int32_t *types, size_t n, uint32_t eos);
 /* Takes @data (malloc'ed, @size bytes). */
 void gguf_build_tensor(struct gguf_build *b, const char *name, uint32_t type, uint32_t n_dims,
         const uint64_t *ne, void *data, size_t size);

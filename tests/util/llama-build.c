@@ -182,15 +182,12 @@ void llama_build_vocabulary(struct gguf_build *out, uint32_t n) {
                         snprintf(t, 20, "\xe2\x96\x81w%u", i);
                 tokens[i] = t;
                 scores[i] = i < 259 ? 0.0f : -(float)i;
-                types[i] = i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1;
+                types[i] = i == 0    ? GGUF_TOKEN_UNKNOWN
+                           : i < 3   ? GGUF_TOKEN_CONTROL
+                           : i < 259 ? GGUF_TOKEN_BYTE
+                                     : GGUF_TOKEN_NORMAL;
         }
-        gguf_build_str(out, "tokenizer.ggml.model", "llama");
-        gguf_build_str_array(out, "tokenizer.ggml.tokens", tokens, n);
-        gguf_build_f32_array(out, "tokenizer.ggml.scores", scores, n);
-        gguf_build_i32_array(out, "tokenizer.ggml.token_type", types, n);
-        gguf_build_u32(out, "tokenizer.ggml.bos_token_id", 1);
-        gguf_build_u32(out, "tokenizer.ggml.eos_token_id", 2);
-        gguf_build_u32(out, "tokenizer.ggml.unknown_token_id", 0);
+        gguf_build_spm(out, tokens, scores, types, n, 2);
         free(types);
         free(scores);
         free(tokens);

@@ -22,10 +22,6 @@ enum {
         N_VOCAB = 288,
         MOST_VOCAB = 320,
         IM_END = 4,
-        NORMAL = 1,
-        UNKNOWN = 2,
-        CONTROL = 3,
-        BYTE = 6
 };
 
 /* ChatML with tools: definitions stand behind the system text, results of calls are grouped in a message
@@ -70,18 +66,12 @@ static void vocabulary(struct gguf_build *b, size_t n, const char *template) {
                         snprintf(text[i], sizeof(text[i]), "#%zu", i);
                 tokens[i] = text[i];
                 scores[i] = -(float)i;
-                types[i] = i == 0                    ? UNKNOWN
-                           : i < ARRAY_SIZE(special) ? CONTROL
-                           : byte < N_BYTES          ? BYTE
-                                                     : NORMAL;
+                types[i] = i == 0                    ? GGUF_TOKEN_UNKNOWN
+                           : i < ARRAY_SIZE(special) ? GGUF_TOKEN_CONTROL
+                           : byte < N_BYTES          ? GGUF_TOKEN_BYTE
+                                                     : GGUF_TOKEN_NORMAL;
         }
-        gguf_build_str(b, "tokenizer.ggml.model", "llama");
-        gguf_build_str_array(b, "tokenizer.ggml.tokens", tokens, n);
-        gguf_build_f32_array(b, "tokenizer.ggml.scores", scores, n);
-        gguf_build_i32_array(b, "tokenizer.ggml.token_type", types, n);
-        gguf_build_u32(b, "tokenizer.ggml.bos_token_id", 1);
-        gguf_build_u32(b, "tokenizer.ggml.eos_token_id", IM_END);
-        gguf_build_u32(b, "tokenizer.ggml.unknown_token_id", 0);
+        gguf_build_spm(b, tokens, scores, types, n, IM_END);
         gguf_build_str(b, "tokenizer.chat_template", template);
 }
 

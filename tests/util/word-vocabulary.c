@@ -13,11 +13,6 @@ enum {
         IM_END = 4,
         N_LETTERS = 26,
         TEXT_SIZE = 24,
-
-        NORMAL = 1,
-        UNKNOWN = 2,
-        CONTROL = 3,
-        BYTE = 6
 };
 
 static const char *const special[N_SPECIAL] = {
@@ -46,14 +41,14 @@ static void write_word(char *ret, uint32_t number) {
 static int32_t write_token(char *ret, uint32_t i) {
         if (i < N_SPECIAL) {
                 snprintf(ret, TEXT_SIZE, "%s", special[i]);
-                return i == 0 ? UNKNOWN : CONTROL;
+                return i == 0 ? GGUF_TOKEN_UNKNOWN : GGUF_TOKEN_CONTROL;
         }
         if (i < N_SPECIAL + N_BYTES) {
                 snprintf(ret, TEXT_SIZE, "<0x%02X>", i - N_SPECIAL);
-                return BYTE;
+                return GGUF_TOKEN_BYTE;
         }
         write_word(ret, i - N_SPECIAL - N_BYTES);
-        return NORMAL;
+        return GGUF_TOKEN_NORMAL;
 }
 
 static void *need(void *p) {
@@ -75,13 +70,7 @@ void word_vocabulary_build(struct gguf_build *out, uint32_t n) {
                 tokens[i] = text + (size_t)i * TEXT_SIZE;
                 scores[i] = -(float)i;
         }
-        gguf_build_str(out, "tokenizer.ggml.model", "llama");
-        gguf_build_str_array(out, "tokenizer.ggml.tokens", tokens, n);
-        gguf_build_f32_array(out, "tokenizer.ggml.scores", scores, n);
-        gguf_build_i32_array(out, "tokenizer.ggml.token_type", types, n);
-        gguf_build_u32(out, "tokenizer.ggml.bos_token_id", 1);
-        gguf_build_u32(out, "tokenizer.ggml.eos_token_id", IM_END);
-        gguf_build_u32(out, "tokenizer.ggml.unknown_token_id", 0);
+        gguf_build_spm(out, tokens, scores, types, n, IM_END);
         gguf_build_str(out, "tokenizer.chat_template", chat_template);
         free(types);
         free(scores);

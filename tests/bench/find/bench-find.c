@@ -39,7 +39,7 @@ static void make_list(struct list_of *l, unsigned i, unsigned slot) {
 static void add(struct erig *r, unsigned i) {
         static struct list_of l;
         static struct answer a;
-        struct engine_request q = erig_say_request(find_new(r, NULL, NULL), "", 0);
+        struct engine_request q = erig_say_request(tools_new(r, NULL, NULL), "", 0);
 
         make_list(&l, i, 0);
         q.input = ENGINE_INPUT_MESSAGES;
@@ -98,7 +98,7 @@ static void start_without_chains(struct erig *r, unsigned n) {
 
 /* Replies that were generated are read from their tokens. */
 static void start_with_replies(struct erig *r, unsigned n) {
-        uint64_t c = find_new(r, NULL, NULL);
+        uint64_t c = tools_new(r, NULL, NULL);
         static struct answer a;
 
         for (unsigned i = 0; i < TURNS / 2; i++) {
@@ -119,13 +119,13 @@ int main(int argc, char **argv) {
         unsigned n_sizes = argc > 1 ? (unsigned)argc - 1 : 3;
 
         setlinebuf(stdout);
-        if (find_rig_setup(NULL) < 0)
+        if (tools_rig_setup(NULL) < 0)
                 return 1;
         for (unsigned k = 0; k < n_sizes; k++) {
                 unsigned n = argc > 1 ? (unsigned)atoi(argv[k + 1]) : usual[k];
                 struct erig r;
 
-                find_open(&r);
+                tools_open(&r, FIND_POOL);
                 for (unsigned i = 0; i < n; i++)
                         add(&r, i);
                 measure(&r, n, "all of ten turns", TURNS, false);
@@ -133,9 +133,9 @@ int main(int argc, char **argv) {
                 measure(&r, n, "two of ten, then another one", TURNS, true);
                 start_without_chains(&r, n);
                 erig_close(&r);
-                find_open(&r);
+                tools_open(&r, FIND_POOL);
                 start_with_replies(&r, n);
                 erig_close(&r);
         }
-        return find_rig_teardown(NULL);
+        return tools_model_remove(NULL);
 }

@@ -7,58 +7,57 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "fault/fault.h"
+#include "fault/loop.h"
 #include "util/test.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MAX_ALLOCATIONS 100
+
 static void test_map_new(void **state) {
-        for (long n = 0;; n++) {
+        struct fault_loop loop = {.at_least = 2, .at_most = MAX_ALLOCATIONS};
+
+        while (fault_loop_next(&loop)) {
                 struct map *m = NULL;
                 struct err e = {0};
                 int r;
 
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = map_new(&m, &e);
-                if (!fault_alloc_hit()) {
-                        assert_int_equal(r, 0);
-                        assert_int_equal(n, 2);
-                        map_free(m);
-                        return;
-                }
-                assert_int_equal(r, -ERR_NOMEM);
-                assert_int_equal(e.code, ERR_NOMEM);
-                assert_null(m);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, &e);
+                assert_int_equal(!!m, r == 0);
+                map_free(m);
         }
+        assert_int_equal(loop.n, 2);
 }
 
 static void test_map_add(void **state) {
-        unsigned failed = 0;
+        long n_failed = 0;
         struct map *m;
         char key[40];
 
-        fault_alloc_at(-1);
         assert_int_equal(map_new(&m, NULL), 0);
         /* each addition fails at its first allocation, at its second, ..., and then succeeds */
         for (int i = 0; i < 200; i++) {
+                struct fault_loop loop = {.at_least = 1, .at_most = MAX_ALLOCATIONS};
+
                 snprintf(key, sizeof(key), "a key of more than eight bytes %d", i);
-                for (long n = 0;; n++) {
+                while (fault_loop_next(&loop)) {
                         int r;
 
-                        fault_alloc_at(n);
+                        fault_loop_arm(&loop);
                         r = map_add(m, key, strlen(key), m, NULL);
-                        fault_alloc_at(-1);
-                        if (r == 0)
-                                break;
-                        failed++;
-                        assert_int_equal(r, -ERR_NOMEM);
-                        assert_int_equal(map_count(m), i);
-                        assert_null(map_get(m, key, strlen(key)));
+                        fault_loop_disarm(&loop);
+                        fault_loop_expect(&loop, r, NULL);
+                        assert_int_equal(map_count(m), r == 0 ? i + 1 : i);
+                        assert_int_equal(!!map_get(m, key, strlen(key)), r == 0);
                 }
-                assert_int_equal(map_count(m), i + 1);
+                n_failed += loop.n;
         }
-        assert_true(failed > 200); /* keys and growing tables */
+        assert_true(n_failed > 200); /* keys and growing tables */
         map_free(m);
 }
 
@@ -95,19 +94,17 @@ static void test_json(void **state) {
         buf_deinit(&b);
 }
 
-/* Runs @op with its first allocation failing, its second, ... until none is left to fail. */
-static unsigned count_failures(int (*op)(void)) {
-        for (long n = 0;; n++) {
+/* Each allocation of @op fails once, and there are @at_least. */
+static void fail_each(int (*op)(void), long at_least) {
+        struct fault_loop loop = {.at_least = at_least, .at_most = MAX_ALLOCATIONS};
+
+        while (fault_loop_next(&loop)) {
                 int r;
 
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = op();
-                if (!fault_alloc_hit()) {
-                        assert_int_equal(r, 0);
-                        return (unsigned)n;
-                }
-                fault_alloc_at(-1);
-                assert_int_equal(r, -ERR_NOMEM);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, NULL);
         }
 }
 
@@ -132,9 +129,9 @@ static int op_read(void) {
 
 static void test_file(void **state) {
         snprintf(path, sizeof(path), "/tmp/confab-test-fault-%ld", (long)getpid());
-        assert_true(count_failures(op_replace) >= 2);
-        assert_true(count_failures(op_mkdir) >= 1);
-        assert_true(count_failures(op_read) >= 1);
+        fail_each(op_replace, 2);
+        fail_each(op_mkdir, 1);
+        fail_each(op_read, 1);
         assert_int_equal(unlink(path), 0);
 }
 

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/ledger.h"
 #include "chat/chat.h"
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "unit/tok/vocab-build.h"
 #include "util/test.h"
 
@@ -118,20 +118,17 @@ static int run(const struct vocab_build *v, const char *text, struct ledger *led
 static void test_allocations(void **state) {
         for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++) {
                 struct ledger ledger = LEDGER_INIT((size_t)64 << 20);
+                struct fault_loop loop = {.at_least = 21, .at_most = MAX_ALLOCATIONS};
                 struct vocab_build v;
-                bool hit = true;
 
                 build(&v);
-                for (long n = 0; hit; n++) {
+                while (fault_loop_next(&loop)) {
                         int r;
 
-                        assert_true(n < MAX_ALLOCATIONS);
-                        fault_alloc_at(n);
+                        fault_loop_arm(&loop);
                         r = run(&v, templates[i], &ledger);
-                        hit = fault_alloc_hit();
-                        fault_alloc_at(-1);
-                        assert_int_equal(r, hit ? -ERR_NOMEM : 0);
-                        assert_true(hit || n > 20);
+                        fault_loop_disarm(&loop);
+                        fault_loop_expect(&loop, r, NULL);
                 }
                 assert_int_equal(ledger_used(&ledger), 0);
                 vocab_build_deinit(&v);

@@ -7,7 +7,7 @@
 #include "base/charge.h"
 #include "base/err.h"
 #include "base/ledger.h"
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "unit/chat/reply-cases.h"
 #include "unit/chat/reply-rig.h"
 #include "util/test.h"
@@ -85,22 +85,20 @@ static void test_allocations(void **state) {
         for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
                 _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
                 struct ledger ledger = LEDGER_INIT((size_t)4 << 20);
+                struct fault_loop loop = {.at_least = 6, .at_most = MAX_ALLOCATIONS};
                 struct reply_rig rig;
-                bool hit = true;
 
                 open_reply(i, &rig, &ids);
-                for (long n = 0; hit; n++) {
+                while (fault_loop_next(&loop)) {
                         struct saying s = {.n = 0};
                         int r;
 
-                        assert_true(n < MAX_ALLOCATIONS);
-                        fault_alloc_at(n);
+                        fault_loop_arm(&loop);
                         r = run(&rig, &ids, &ledger, &s);
-                        hit = fault_alloc_hit();
-                        fault_alloc_at(-1);
-                        assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                        fault_loop_disarm(&loop);
+                        fault_loop_expect(&loop, r, NULL);
                         assert_memory_equal(s.said, replies[i].said, s.n);
-                        assert_true(hit || (n > 5 && s.n == strlen(replies[i].said)));
+                        assert_true(loop.hit || s.n == strlen(replies[i].said));
                         assert_int_equal(ledger_used(&ledger), 0);
                 }
                 reply_rig_deinit(&rig);

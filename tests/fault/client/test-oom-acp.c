@@ -2,14 +2,14 @@
 /* Every allocation of the agent of ACP fails once, in a session with a call of each method:
  * every request is answered exactly once, unless the agent says that it cannot write, and nothing leaks. */
 #include "client/acp/agent.h"
-#include "fault/fault.h"
-#include "proto/proto.h"
+#include "fault/loop.h"
+#include "script.h"
 #include "util/fds.h"
-#include "util/test.h"
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define MAX_ALLOCATIONS 10000
 #define N_REQUESTS 9
 
 static const char lines[] =
@@ -36,16 +36,6 @@ static const char lines[] =
 
 static struct buf script; /* what the daemon says */
 
-static void say(uint64_t id, Confab__V1__Event__KindCase kind, void *message) {
-        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
-
-        event.has_request = true;
-        event.request = id;
-        event.kind_case = kind;
-        event.hello = message; /* all members of the union are pointers */
-        assert_int_equal(proto_append_frame(&script, &event.base, PROTO_MAX_EVENT, NULL), 0);
-}
-
 static void say_reply(uint64_t id) {
         Confab__V1__Accepted accepted = CONFAB__V1__ACCEPTED__INIT;
         Confab__V1__Delta delta = CONFAB__V1__DELTA__INIT;
@@ -62,9 +52,9 @@ static void say_reply(uint64_t id) {
         call.text = proto_borrow("{\"city\":\"Oslo\"}");
         delta.parts = parts;
         delta.n_parts = 2;
-        say(id, CONFAB__V1__EVENT__KIND_ACCEPTED, &accepted);
-        say(id, CONFAB__V1__EVENT__KIND_DELTA, &delta);
-        say(id, CONFAB__V1__EVENT__KIND_DONE, &done);
+        script_say(&script, id, CONFAB__V1__EVENT__KIND_ACCEPTED, &accepted);
+        script_say(&script, id, CONFAB__V1__EVENT__KIND_DELTA, &delta);
+        script_say(&script, id, CONFAB__V1__EVENT__KIND_DONE, &done);
 }
 
 /* The ids are those that the agent's requests have if none fails: libconfab's Hello is 1, the model 2. Where one
@@ -80,35 +70,35 @@ static void write_script(void) {
 
         hello.has_version = true;
         hello.version = PROTO_VERSION;
-        say(1, CONFAB__V1__EVENT__KIND_HELLO, &hello);
+        script_say(&script, 1, CONFAB__V1__EVENT__KIND_HELLO, &hello);
         model.has_context = true;
         model.context = 1000;
-        say(2, CONFAB__V1__EVENT__KIND_MODEL_INFO, &model);
+        script_say(&script, 2, CONFAB__V1__EVENT__KIND_MODEL_INFO, &model);
         c.has_id = c.has_n_turns = true;
         c.id = 12;
         c.n_turns = 1;
-        say(3, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* new */
+        script_say(&script, 3, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* new */
         turn.has_role = turn.has_text = true;
         turn.role = CONFAB__V1__ROLE__ROLE_USER;
         turn.text.data = (uint8_t *)proto_borrow("hi");
         turn.text.len = 2;
         c.turn_list = turns;
         c.n_turn_list = 1;
-        say(4, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* load */
+        script_say(&script, 4, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* load */
         c.n_turn_list = 0;
         about.metadata = proto_borrow("{\"x\":[1],\"cwd\":\"/p\"}");
         c.about = &about;
         list.conversations = items;
         list.n_conversations = 1;
-        say(5, CONFAB__V1__EVENT__KIND_CONVERSATIONS, &list); /* list */
-        say(6, CONFAB__V1__EVENT__KIND_CONVERSATION, &c);     /* fork, looks */
+        script_say(&script, 5, CONFAB__V1__EVENT__KIND_CONVERSATIONS, &list); /* list */
+        script_say(&script, 6, CONFAB__V1__EVENT__KIND_CONVERSATION, &c);     /* fork, looks */
         about.has_expires_after = true;
         about.expires_after = 7;
-        say(7, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* prompt, looks */
-        say(8, CONFAB__V1__EVENT__KIND_EMPTY, &empty);    /* delete */
-        say(9, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* fork */
+        script_say(&script, 7, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* prompt, looks */
+        script_say(&script, 8, CONFAB__V1__EVENT__KIND_EMPTY, &empty);    /* delete */
+        script_say(&script, 9, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* fork */
         about.title = proto_borrow("hi");
-        say(10, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* prompt, notes */
+        script_say(&script, 10, CONFAB__V1__EVENT__KIND_CONVERSATION, &c); /* prompt, notes */
         say_reply(11);
 }
 
@@ -156,6 +146,8 @@ static void check_answers(const struct acp_agent *agent, const char *said) {
                         assert_int_equal(count(said, "\"id\":null,\"error\""), 1);
         }
         assert_true(count(said, "\"id\":null,\"error\"") <= 1);
+        if (!agent->out.error) /* a list is whole, or an error */
+                assert_int_equal(count(said, "\"sessions\":[]"), 0);
 }
 
 /* 0: all went well; -1: something failed, as it should. */
@@ -191,23 +183,21 @@ static int session(void) {
 }
 
 static void test_session(void **state) {
+        struct fault_loop loop = {.at_least = 201, .at_most = MAX_ALLOCATIONS};
         size_t n_fds;
-        int r;
 
         write_script();
         n_fds = test_count_fds();
-        fault_alloc_at(-1);
         assert_int_equal(session(), 0);
-        for (long n = 0;; n++) {
-                fault_alloc_at(n);
+        while (fault_loop_next(&loop)) {
+                int r;
+
+                fault_loop_arm(&loop);
                 r = session();
+                fault_loop_disarm(&loop);
                 assert_int_equal(test_count_fds(), n_fds);
-                if (!fault_alloc_hit()) {
-                        fault_alloc_at(-1);
-                        assert_int_equal(r, 0);
-                        assert_true(n > 200);
-                        break;
-                }
+                /* a failed allocation may have been harmless: the agent goes on without what it noted */
+                assert_true(loop.hit || r == 0);
         }
         buf_deinit(&script);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "fault/fault.h"
+#include "fault/loop.h"
 #include "store/store.h"
 #include "util/tiny-model.h"
 #include "unit/engine/rig.h"
@@ -717,8 +718,8 @@ static void test_windows(void **state) {
 /* What could not be read for want of memory is not damaged, and stays on disk: nothing is written again. */
 static void test_unread_stays(void **state) {
         struct engine_options o = erig_options(64 << 20);
+        struct fault_loop loop = {.at_least = 1, .at_most = 10000};
         uint64_t c, written;
-        bool hit = true;
         struct erig r;
 
         erig_need_model();
@@ -729,15 +730,14 @@ static void test_unread_stays(void **state) {
         erig_append_tokens(&r, c, 100, 130);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
         written = erig_stat(&r, "blocks_spilled");
-        for (long n = 0; hit; n++) {
-                fault_alloc_at(n);
+        while (fault_loop_next(&loop)) {
+                fault_loop_arm(&loop);
                 erig_simple(&r, ENGINE_WARM, c, &A);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
                 assert_int_equal(A.conv.n_not_kept, 0);
                 if (erig_stat(&r, "blocks_spilled") != written)
-                        fail_msg("allocation %ld: what was on disk was written again", n);
+                        fail_msg("allocation %ld: what was on disk was written again", loop.n);
         }
         erig_close(&r);
 }

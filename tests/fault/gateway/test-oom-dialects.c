@@ -6,7 +6,8 @@
 
 #include "client/gateway/anthropic.h"
 #include "client/gateway/ollama.h"
-#include "fault/fault.h"
+#include "fault/gateway/whole-reply.h"
+#include "fault/loop.h"
 #include "unit/gateway/dialect-rig.h"
 #include "util/test.h"
 
@@ -56,33 +57,28 @@ static int read_generate(struct form *form, const json_t *body, struct err *e) {
 
 typedef int (*read_fn)(struct form *form, const json_t *body, struct err *e);
 
-static void check_reading(const char *text, read_fn read_body, int at_least) {
+static void check_reading(const char *text, read_fn read_body, long at_least) {
+        struct fault_loop loop = {.at_least = at_least, .at_most = MAX_ALLOCATIONS};
+        bool has_session = false;
         json_t *body = NULL;
-        bool hit = true, has_session = false;
-        int n;
 
         assert_int_equal(fields_parse(&body, text, strlen(text), NULL), 0);
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct form *form = NULL;
                 struct err e = {0};
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = form_new(&form, &e);
                 if (r == 0)
                         r = read_body(form, body, &e);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 has_session = r == 0 && form_fields(form)->session;
                 form_free(form);
-                if (hit && r == 0 && !has_session && read_body == read_anthropic)
+                if (loop.hit && r == 0 && !has_session && read_body == read_anthropic)
                         continue; /* the session's name could not be read, which is no error */
-                if (r != (hit ? -ERR_NOMEM : 0))
-                        fail_msg("allocation %d: %d, %s", n, r, e.msg);
-                assert_int_equal(e.code, -r);
+                fault_loop_expect(&loop, r, &e);
         }
-        assert_true(n > at_least);
         assert_int_equal(has_session, read_body == read_anthropic);
         json_decref(body);
 }
@@ -94,50 +90,11 @@ static void test_reading(void **state) {
         check_reading(raw_body, read_generate, 2);
 }
 
-static int put(void *userdata, const char *name, const struct buf *json) {
-        return 0; /* allocates nothing, as it runs between failures */
-}
-
 static int tell(struct writer *writer) {
-        const struct backend_model model = {.name = "m"};
-        const struct talk_place place = {.conversation = 1};
-        const struct talk_usage usage = {.n_prompt = 2};
-        const struct confab_done done = {
-                .finish = CONFAB_FINISH_STOP, .has_n_calls = true, .n_calls = 1};
-        const struct confab_token token = {
-                .has_logprob = true, .logprob = -1, .text = {(const uint8_t *)"a", 1}};
-        const struct confab_part parts[] = {
-                {.index = 0,
-                        .kind = CONFAB_PART_REASONING,
-                        .text = "hm",
-                        .text_size = 2,
-                        .ends = true},
-                {.index = 1, .kind = CONFAB_PART_TEXT, .text = "so", .text_size = 2, .ends = true},
-                {.index = 2,
-                        .kind = CONFAB_PART_CALL,
-                        .text = "{\"a\":1}",
-                        .text_size = 7,
-                        .ends = true,
-                        .call_id = "t",
-                        .name = "f"},
-                {.index = 3, .kind = CONFAB_PART_TEXT, .text = "on", .text_size = 2, .ends = true},
-        };
-        const struct confab_delta delta = {
-                .parts = parts, .n_parts = 4, .tokens = &token, .n_tokens = 1};
         const int32_t tokens[] = {1, 2};
-        int r;
+        int r = whole_reply_tell(writer, NULL);
 
-        if (!writer)
-                return -ERR_NOMEM;
-        writer->put = put;
-        r = writer->ops->begin(writer, &model, &place, &usage);
-        if (r == 0)
-                r = writer->ops->delta(writer, &delta);
-        if (r == 0)
-                r = writer->ops->done(writer, &done, &usage);
-        if (r == 1)
-                r = ollama_writer_end(writer, tokens, 2);
-        return r;
+        return r == 1 ? ollama_writer_end(writer, tokens, 2) : r;
 }
 
 static struct writer *new_writer(unsigned kind) {
@@ -151,23 +108,19 @@ static struct writer *new_writer(unsigned kind) {
 
 static void test_writing(void **state) {
         for (unsigned kind = 0; kind < 8; kind++) {
-                bool hit = true;
-                int n;
+                struct fault_loop loop = {.at_least = 3, .at_most = MAX_ALLOCATIONS};
 
-                for (n = 0; hit; n++) {
+                while (fault_loop_next(&loop)) {
                         struct writer *writer;
                         int r;
 
-                        assert_true(n < MAX_ALLOCATIONS);
-                        fault_alloc_at(n);
+                        fault_loop_arm(&loop);
                         writer = new_writer(kind);
                         r = tell(writer);
-                        hit = fault_alloc_hit();
-                        fault_alloc_at(-1);
+                        fault_loop_disarm(&loop);
                         writer_free(writer);
-                        assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                        fault_loop_expect(&loop, r, NULL);
                 }
-                assert_true(n > 3);
         }
 }
 

@@ -2,7 +2,7 @@
 /* Every allocation of HTTP, and of the gateway between it and the dialects, fails once: the client has a whole answer or the
  * connection ends, nothing is leaked, and the next client is served. */
 #include "client/gateway/gateway-private.h"
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "unit/gateway/http-rig.h"
 #include "util/fds.h"
 #include "util/test.h"
@@ -62,22 +62,18 @@ static void converse(struct rig *rig, int fd) {
 
 static void test_http(void **state) {
         struct rig *rig = *state;
+        struct fault_loop loop = {.at_least = 16, .at_most = MAX_ALLOCATIONS};
         struct http_figures figures;
-        unsigned n_failed = 0;
         size_t n_fds;
         int fd;
 
         rig_start(rig);
         n_fds = test_count_fds();
-        for (long n = 0;; n++) {
-                bool hit;
-
-                assert_true(n < MAX_ALLOCATIONS);
+        while (fault_loop_next(&loop)) {
                 fd = rig_connect(rig);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 converse(rig, fd);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 close(fd);
                 rig_settle(rig);
                 assert_int_equal(rig->n_pending, 0);
@@ -85,30 +81,27 @@ static void test_http(void **state) {
                 assert_int_equal(figures.n_connections, 0);
                 assert_int_equal(figures.bodies_size, 0);
                 assert_int_equal(test_count_fds(), n_fds);
-                if (!hit)
-                        break;
-                n_failed++;
         }
         assert_non_null(strstr(text, "refused: "));
-        assert_true(n_failed > 15);
 }
 
 static void test_server(void **state) {
         struct rig *rig = *state;
         static const struct http_handlers handlers = {};
-        struct http_server *server = NULL;
-        long n = 0;
+        struct fault_loop loop = {.at_least = 1, .at_most = MAX_ALLOCATIONS};
 
-        for (;; n++) {
-                fault_alloc_at(n);
-                if (http_server_new(&server, rig->base, &rig->limits, &handlers, rig, &rig->e) == 0)
-                        break;
-                assert_int_equal(rig->e.code, ERR_NOMEM);
-                assert_null(server);
+        while (fault_loop_next(&loop)) {
+                struct http_server *server = NULL;
+                struct err e = {0};
+                int r;
+
+                fault_loop_arm(&loop);
+                r = http_server_new(&server, rig->base, &rig->limits, &handlers, rig, &e);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, &e);
+                assert_int_equal(!!server, r == 0);
+                http_server_free(server);
         }
-        fault_alloc_at(-1);
-        assert_true(n > 0);
-        http_server_free(server);
 }
 
 /* ---- the gateway ---- */
@@ -170,17 +163,15 @@ static void test_gateway(void **state) {
 
         set_up(&f);
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct fault_loop loop = {.at_least = 1, .at_most = MAX_ALLOCATIONS};
                 unsigned status = 0;
-                bool hit = true;
 
-                for (long n = 0; hit; n++) {
+                while (fault_loop_next(&loop)) {
                         int fd = connect_to(&f);
 
-                        assert_true(n < MAX_ALLOCATIONS);
-                        fault_alloc_at(n);
+                        fault_loop_arm(&loop);
                         ask(f.base, fd, cases[i].request);
-                        hit = fault_alloc_hit();
-                        fault_alloc_at(-1);
+                        fault_loop_disarm(&loop);
                         close(fd);
                         for (unsigned turn = 0; turn < 5; turn++)
                                 event_base_loop(f.base, EVLOOP_NONBLOCK);

@@ -2,7 +2,7 @@
 /* Every allocation of reading bodies and writing replies fails once: -ERR_NOMEM, and nothing is leaked. */
 #include <string.h>
 
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "unit/gateway/openai-rig.h"
 #include "util/test.h"
 
@@ -25,24 +25,18 @@ static const char text_body[] =
 
 static void read_until_whole(
         const char *body, int (*read_body)(struct openai_read *ret, const char *body)) {
-        bool hit = true;
-        long n;
+        struct fault_loop loop = {.at_least = 20, .at_most = MAX_ALLOCATIONS};
 
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct openai_read read;
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = read_body(&read, body);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
-                assert_int_equal(read.e.code, -r);
-                if (r != (hit ? -ERR_NOMEM : 0))
-                        fail_msg("allocation %ld: %d, %s", n, r, read.e.msg);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, &read.e);
                 openai_rig_free(&read);
         }
-        assert_true(n > 20);
 }
 
 static void test_reading(void **state) {
@@ -87,24 +81,22 @@ static void write_until_whole(enum openai_kind kind, bool in_pieces) {
                 .n = 1,
                 .model = "m",
                 .fingerprint = "f"};
-        bool hit = true;
-        long n;
+        struct fault_loop loop = {.n = 1, /* 0: of the collecting */
+                .at_least = 8,
+                .at_most = MAX_ALLOCATIONS};
 
-        for (n = 1; hit; n++) { /* 0: of the collecting */
+        while (fault_loop_next(&loop)) {
                 _cleanup_(buf_deinit) struct buf out = BUF_NULL;
                 struct openai_said said;
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 openai_said_new(&said, &options);
                 r = write_reply(&said, in_pieces, &out);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
-                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, NULL);
                 openai_said_free(&said);
         }
-        assert_true(n > 8);
 }
 
 static void test_writing(void **state) {

@@ -8,37 +8,32 @@
 #include "client/gateway/metrics.h"
 #include "client/gateway/own-read.h"
 #include "client/gateway/own-reply.h"
-#include "fault/fault.h"
+#include "fault/gateway/whole-reply.h"
+#include "fault/loop.h"
 #include "util/test.h"
 
 #define MAX_ALLOCATIONS 2000
 
-static void check_body(enum confab_verb verb, const char *text, int at_least) {
+static void check_body(enum confab_verb verb, const char *text, long at_least) {
+        struct fault_loop loop = {.at_least = at_least, .at_most = MAX_ALLOCATIONS};
         json_t *body = NULL;
-        bool hit = true;
-        int n;
 
         assert_int_equal(fields_parse(&body, text, strlen(text), NULL), 0);
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct fields fields = FIELDS_NULL;
                 struct form *memory = NULL;
                 struct own_asked asked;
                 struct err e = {0};
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = form_new(&memory, &e);
                 if (r == 0)
                         r = own_read(memory, &fields, verb, body, &asked, &e);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 form_free(memory);
-                if (r != (hit ? -ERR_NOMEM : 0))
-                        fail_msg("allocation %d: %d, %s", n, r, e.msg);
-                assert_int_equal(e.code, -r);
+                fault_loop_expect(&loop, r, &e);
         }
-        assert_true(n > at_least);
         json_decref(body);
 }
 
@@ -63,44 +58,27 @@ static const char *get(void *userdata, const char *name) {
 }
 
 static void test_query(void **state) {
-        bool hit = true;
-        int n;
+        struct fault_loop loop = {.at_least = 4, .at_most = MAX_ALLOCATIONS};
 
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 json_t *body = NULL;
                 struct err e = {0};
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = own_read_query(&body, CONFAB_ATTACH, get, NULL, &e);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
-                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, &e);
                 json_decref(body);
         }
-        assert_true(n > 4);
 }
 
 static int tell(struct own_reply *reply, struct buf *out) {
         const struct confab_accepted accepted = {.conversation = 1};
-        const struct confab_token token = {.token = 1};
         const struct confab_done done = {.finish = CONFAB_FINISH_STOP};
-        const struct confab_part parts[] = {
-                {.index = 0, .kind = CONFAB_PART_TEXT, .text = "a", .text_size = 1, .ends = true},
-                {.index = 1,
-                        .kind = CONFAB_PART_CALL,
-                        .text = "{}",
-                        .text_size = 2,
-                        .call_id = "i",
-                        .name = "f",
-                        .broken = "cut off",
-                        .ends = true}};
-        const struct confab_delta delta = {
-                .parts = parts, .n_parts = 2, .tokens = &token, .n_tokens = 1};
         const struct confab_event events[] = {
                 {.kind = CONFAB_EVENT_ACCEPTED, .accepted = &accepted},
-                {.kind = CONFAB_EVENT_DELTA, .delta = &delta},
+                {.kind = CONFAB_EVENT_DELTA, .delta = &whole_reply_delta},
                 {.kind = CONFAB_EVENT_DONE, .final = true, .done = &done}};
         int r = reply ? 0 : -ERR_NOMEM;
 
@@ -110,25 +88,21 @@ static int tell(struct own_reply *reply, struct buf *out) {
 }
 
 static void test_replies(void **state) {
-        bool hit = true;
-        int n;
+        struct fault_loop loop = {.at_least = 10, .at_most = MAX_ALLOCATIONS};
 
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct buf out = BUF_NULL;
                 struct own_reply *reply;
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 reply = own_reply_new();
                 r = tell(reply, &out);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 own_reply_free(reply);
                 buf_deinit(&out);
-                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                fault_loop_expect(&loop, r, NULL);
         }
-        assert_true(n > 10);
 }
 
 static void test_metrics(void **state) {
@@ -136,22 +110,18 @@ static void test_metrics(void **state) {
         const struct metrics_daemon daemon = {.model = "m", .stats = stats, .n_stats = 1};
         const struct metrics_answers answers = {.dialect = "d"};
         const struct metrics_gateway gateway = {.answers = &answers, .n_answers = 1};
-        bool hit = true;
-        int n;
+        struct fault_loop loop = {.at_least = 3, .at_most = MAX_ALLOCATIONS};
 
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct buf out = BUF_NULL;
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = metrics_write(&out, &gateway, &daemon, 1);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 buf_deinit(&out);
-                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                fault_loop_expect(&loop, r, NULL);
         }
-        assert_true(n > 3);
 }
 
 int main(void) {

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "client/gateway/responses-list.h"
-#include "fault/fault.h"
+#include "fault/gateway/whole-reply.h"
+#include "fault/loop.h"
 #include "unit/gateway/responses-rig.h"
 #include "util/test.h"
 
@@ -36,26 +37,20 @@ static const char whole_body[] =
 static const char small_body[] =
         "{\"input\":\"x\",\"conversation\":{\"id\":\"c\"},\"grammar\":\"root ::= [a]\"}";
 
-static void read_until_whole(const char *text, int at_least) {
+static void read_until_whole(const char *text, long at_least) {
+        struct fault_loop loop = {.at_least = at_least, .at_most = MAX_ALLOCATIONS};
         json_t *body = NULL;
-        bool hit = true;
-        int n;
 
         assert_int_equal(fields_parse(&body, text, strlen(text), NULL), 0);
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct responses_body read;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 responses_rig_read_json(&read, json_incref(body));
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
-                if (read.r != (hit ? -ERR_NOMEM : 0))
-                        fail_msg("allocation %d: %d, %s", n, read.r, read.e.msg);
-                assert_int_equal(read.e.code, -read.r);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, read.r, &read.e);
                 responses_rig_free(&read);
         }
-        assert_true(n > at_least);
         json_decref(body);
 }
 
@@ -64,100 +59,54 @@ static void test_reading(void **state) {
         read_until_whole(small_body, 5);
 }
 
-static int put(void *userdata, const char *name, const struct buf *json) {
-        return 0; /* allocates nothing, as it runs between failures */
-}
+static void write_until_whole(const char *text, const struct talk_error *error) {
+        struct fault_loop loop = {.at_least = 3, .at_most = MAX_ALLOCATIONS};
 
-static const struct confab_part parts[] = {
-        {.index = 0, .kind = CONFAB_PART_REASONING, .text = "hm", .text_size = 2, .ends = true},
-        {.index = 1, .kind = CONFAB_PART_TEXT, .text = "so", .text_size = 2, .ends = true},
-        {.index = 2,
-                .kind = CONFAB_PART_CALL,
-                .text = "{\"a\":1}",
-                .text_size = 7,
-                .ends = true,
-                .call_id = "t",
-                .name = "f"},
-        {.index = 3, .kind = CONFAB_PART_TEXT, .text = "on", .text_size = 2, .ends = true},
-};
-
-static int tell(struct writer *writer, bool fails) {
-        const struct backend_model model = {.name = "m", .socket = "s"};
-        const struct talk_place place = {.conversation = 1, .input_turn = 1, .reply_turn = 2};
-        const struct talk_usage usage = {.n_prompt = 2};
-        const struct confab_done done = {.finish = CONFAB_FINISH_STOP};
-        const struct talk_error error = {.code = CONFAB_SYSTEM, .message = "words"};
-        const struct confab_token token = {
-                .has_logprob = true, .logprob = -1, .text = {(const uint8_t *)"a", 1}};
-        const struct confab_delta delta = {
-                .parts = parts, .n_parts = 4, .tokens = &token, .n_tokens = 1};
-        int r;
-
-        if (!writer)
-                return -ERR_NOMEM;
-        writer->put = put;
-        r = writer->ops->begin(writer, &model, &place, &usage);
-        if (r == 0)
-                r = writer->ops->delta(writer, &delta);
-        if (r < 0)
-                return r;
-        return fails ? writer->ops->failed(writer, &error)
-                     : writer->ops->done(writer, &done, &usage);
-}
-
-static void write_until_whole(const char *text, bool fails) {
-        bool hit = true;
-        int n;
-
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct responses_body read;
                 struct writer *writer;
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
                 responses_rig_read(&read, text);
                 assert_int_equal(read.r, 0);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 writer = responses_writer_new(&read.wish, &responses_rig_place);
-                r = tell(writer, fails);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                r = whole_reply_tell(writer, error);
+                fault_loop_disarm(&loop);
                 writer_free(writer);
                 responses_rig_free(&read);
-                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                fault_loop_expect(&loop, r, NULL);
         }
-        assert_true(n > 3);
 }
 
 static void test_writing(void **state) {
-        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1}", false);
-        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1,\"stream\":true}", false);
-        write_until_whole("{\"input\":\"x\",\"stream\":true}", true);
+        const struct talk_error error = {.code = CONFAB_SYSTEM, .message = "words"};
+
+        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1}", NULL);
+        write_until_whole("{\"input\":\"x\",\"top_logprobs\":1,\"stream\":true}", NULL);
+        write_until_whole("{\"input\":\"x\",\"stream\":true}", &error);
 }
 
 static void test_pages(void **state) {
         static const struct responses_id of = {.daemon = 1, .conversation = 2};
         static const struct responses_range range = {.before = 1};
         static const struct responses_page page = {.limit = 9};
-        const struct confab_turn turn = {
-                .role = CONFAB_ROLE_ASSISTANT, .parts = parts, .n_parts = 4};
+        const struct confab_turn turn = {.role = CONFAB_ROLE_ASSISTANT,
+                .parts = whole_reply_parts,
+                .n_parts = WHOLE_REPLY_PARTS};
         const struct confab_conversation c = {.turns = &turn, .n_turn_list = 1};
-        bool hit = true;
-        int n;
+        struct fault_loop loop = {.at_least = 2, .at_most = MAX_ALLOCATIONS};
 
-        for (n = 0; hit; n++) {
+        while (fault_loop_next(&loop)) {
                 struct buf out = BUF_NULL;
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = responses_write_page(&out, &page, &range, &of, &c);
-                hit = fault_alloc_hit();
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
                 buf_deinit(&out);
-                assert_int_equal(r, hit ? -ERR_NOMEM : 0);
+                fault_loop_expect(&loop, r, NULL);
         }
-        assert_true(n > 2);
 }
 
 int main(void) {

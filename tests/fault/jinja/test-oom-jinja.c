@@ -3,7 +3,7 @@
 #include "base/charge.h"
 #include "base/err.h"
 #include "base/ledger.h"
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "jinja/jinja.h"
 #include "util/test.h"
 #include <stdlib.h>
@@ -59,22 +59,16 @@ static int run(struct ledger *ledger) {
 }
 
 static void allocations(void **state) {
+        struct fault_loop loop = {.at_least = 11, .at_most = MAX_ALLOCATIONS};
         struct ledger ledger = LEDGER_INIT((size_t)64 << 20);
 
-        for (long n = 0;; n++) {
+        while (fault_loop_next(&loop)) {
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = run(&ledger);
-                if (!fault_alloc_hit()) {
-                        fault_alloc_at(-1);
-                        assert_int_equal(r, 0);
-                        assert_true(n > 10);
-                        return;
-                }
-                fault_alloc_at(-1);
-                assert_int_equal(r, -ERR_NOMEM);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, NULL);
         }
 }
 

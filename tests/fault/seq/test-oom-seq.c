@@ -8,9 +8,11 @@
 #include "base/err.h"
 #include "base/ledger.h"
 #include "base/util.h"
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "seq/seq.h"
 #include "util/test.h"
+
+#define MAX_ALLOCATIONS 100
 
 enum { BLOCK = 4096, TOKENS = 4 };
 
@@ -129,24 +131,22 @@ static int op_adopt(struct world *w) {
 
 /* Run @op with each of its allocations failing in turn, then for good. */
 static long run(struct world *w, int (*op)(struct world *), struct seq *const *watched) {
+        struct fault_loop loop = {.at_least = FAULT_LOOP_CALLER_COUNTS, .at_most = MAX_ALLOCATIONS};
         struct image before = {0};
 
-        for (long n = 0;; n++) {
+        while (fault_loop_next(&loop)) {
                 int r;
 
                 if (*watched)
                         before = look(*watched, w->pool, &w->ledger);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = op(w);
-                if (!fault_alloc_hit()) {
-                        fault_alloc_at(-1);
-                        assert_int_equal(r, 0);
-                        return n;
-                }
-                assert_int_equal(r, -ERR_NOMEM);
-                if (*watched)
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, NULL);
+                if (r < 0 && *watched)
                         same(before, look(*watched, w->pool, &w->ledger));
         }
+        return loop.n;
 }
 
 static void test_every_allocation_may_fail(void **state) {
@@ -169,25 +169,26 @@ static void test_every_allocation_may_fail(void **state) {
 
 /* From nothing to a reservation, so that none of the allocations has succeeded before. */
 static void test_every_first_allocation(void **state) {
-        int r = -1;
+        struct fault_loop loop = {.at_least = 10, .at_most = MAX_ALLOCATIONS};
 
-        for (long n = 0; r != 0; n++) {
+        while (fault_loop_next(&loop)) {
                 struct world w = {.shape = &hybrid, .ledger = LEDGER_INIT((size_t)1 << 26)};
+                int r;
 
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = op_pool(&w);
                 if (r == 0)
                         r = op_new(&w);
                 if (r == 0)
                         r = op_reserve(&w);
-                assert_int_equal(r, fault_alloc_hit() ? -ERR_NOMEM : 0);
-                fault_alloc_at(-1);
-                assert_int_equal(n, r == 0 ? 2 + 4 + 1 + 3 : n); /* tables, states, slabs */
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, NULL);
                 assert_int_equal(ledger_used(&w.ledger), r == 0 ? 8 * BLOCK : 0);
                 seq_free(w.a);
                 seq_pool_free(w.pool);
                 assert_int_equal(ledger_used(&w.ledger), 0);
         }
+        assert_int_equal(loop.n, 2 + 4 + 1 + 3); /* tables, states, slabs */
 }
 
 static void test_every_allocation_of_all_classes(void **state) {

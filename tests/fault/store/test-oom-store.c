@@ -5,7 +5,7 @@
  */
 #include "../../unit/store/store-fixture.h"
 #include "base/file.h"
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "util/sanitize.h"
 #include <fcntl.h>
 #include <malloc.h>
@@ -14,6 +14,8 @@
 /* One call of SQLite's makes dozens of allocations, which all end in the same -ERR_NOMEM of the store. Which
  * of them may fail is another part in each attempt. A sanitizer looks at the store's own code. */
 #define EACH (TEST_SANITIZED ? 23 : 7)
+
+#define MAX_ALLOCATIONS 100000
 
 void *__real_malloc(size_t n);
 void *__real_realloc(void *p, size_t n);
@@ -307,13 +309,13 @@ static void new_register(struct fixture *f) {
 }
 
 /* One failure somewhere in the history; what it hit is asked for again. */
-static bool history(struct fixture *f, long at) {
+static void history(struct fixture *f, struct fault_loop *loop) {
         struct err e = {};
         bool failed = false;
         int r;
 
         new_register(f);
-        fault_alloc_at(at);
+        fault_loop_arm(loop);
         for (unsigned i = 0; i < N_STEPS; i++) {
                 r = run_step(f->s, i, &e);
                 if (r < 0) {
@@ -327,49 +329,40 @@ static bool history(struct fixture *f, long at) {
                         print_error("step %u: %s\n", i, e.msg);
                 assert_int_equal(r, 0);
         }
+        fault_loop_disarm(loop);
         /* SQLite survives some failures without telling. */
-        failed = fault_alloc_hit();
-        fault_alloc_at(-1);
+        assert_true(loop->hit || !failed);
         expect_state(f->s, N_STEPS);
-        return failed;
 }
 
 /* One failure while a new register is made, or an old one is opened. */
-static bool opening(struct fixture *f, long at) {
+static void opening(struct fixture *f, struct fault_loop *loop) {
         struct err e = {};
         int r;
 
-        fault_alloc_at(at);
+        fault_loop_arm(loop);
         r = store_open(&f->s, f->path, &e);
         if (r < 0) {
                 expect_nomem(r, &e);
                 assert_null(f->s);
                 r = store_open(&f->s, f->path, &e);
         }
+        fault_loop_disarm(loop);
         assert_int_equal(r, 0);
-        if (fault_alloc_hit()) {
-                fault_alloc_at(-1);
-                assert_int_equal(run_step(f->s, 0, &e), 0);
-                return true;
-        }
-        fault_alloc_at(-1);
-        return false;
+        assert_int_equal(run_step(f->s, 0, &e), 0);
 }
 
-static void each_allocation(bool (*f)(struct fixture *, long)) {
-        for (long n = 0;; n++) {
+static void each_allocation(void (*f)(struct fixture *, struct fault_loop *)) {
+        struct fault_loop loop = {.at_least = 101, .at_most = MAX_ALLOCATIONS};
+
+        while (fault_loop_next(&loop)) {
                 void *own = NULL;
-                bool hit;
 
                 fixture_setup_closed(&own);
-                hit = f(own, n);
+                f(own, &loop);
                 fixture_teardown(&own);
-                if (!hit) {
-                        print_message("%ld allocations failed\n", n);
-                        assert_true(n > 100);
-                        return;
-                }
         }
+        print_message("%ld allocations failed\n", loop.n);
 }
 
 static void test_history(void **state) {

@@ -5,73 +5,66 @@
 
 #include "base/err.h"
 #include "base/buf.h"
-#include "fault/fault.h"
+#include "fault/loop.h"
 #include "unit/tok/vocab-build.h"
 #include "util/test.h"
 
 #define MAX_ALLOCATIONS 5000
 
 static void check_load(const struct vocab_build *v) {
-        for (long n = 0;; n++) {
+        struct fault_loop loop = {.at_least = 1, .at_most = MAX_ALLOCATIONS};
+
+        while (fault_loop_next(&loop)) {
                 struct tok *t = NULL;
                 struct err e = {0};
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = tok_new(&t, v->gguf, &e);
-                if (!fault_alloc_hit()) {
-                        fault_alloc_at(-1);
-                        assert_int_equal(r, 0);
-                        tok_free(t);
-                        return;
-                }
-                fault_alloc_at(-1);
-                assert_int_equal(r, -ERR_NOMEM);
-                assert_int_equal(e.code, ERR_NOMEM);
-                assert_null(t);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, &e);
+                assert_int_equal(!!t, r == 0);
+                tok_free(t);
         }
 }
 
 static void check_encode(const struct vocab_build *v) {
         const char *text = "aab bb <s> 123 \xff\xc3\xa9 'll <u> and so on, for a while";
         const struct tok_fragment f[] = {{text, strlen(text), true}, {text, strlen(text), false}};
+        struct fault_loop loop = {.at_least = 1, .at_most = MAX_ALLOCATIONS};
 
-        for (long n = 0;; n++) {
+        while (fault_loop_next(&loop)) {
                 struct tok_ids ids = TOK_IDS_NULL;
                 struct err e = {0};
                 int r;
 
-                assert_true(n < MAX_ALLOCATIONS);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = tok_encode(v->tok, f, 2, true, true, 0, &ids, &e);
-                fault_alloc_at(-1);
-                if (r == 0) {
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, &e);
+                if (r == 0)
                         assert_true(ids.n > 20);
-                        tok_ids_deinit(&ids);
-                        return;
-                }
-                assert_int_equal(r, -ERR_NOMEM);
-                assert_int_equal(ids.n, 0);
+                else
+                        assert_int_equal(ids.n, 0);
                 tok_ids_deinit(&ids);
         }
 }
 
 static void check_stream(const struct vocab_build *v, int32_t token) {
-        for (long n = 0;; n++) {
+        struct fault_loop loop = {.at_least = 1, .at_most = MAX_ALLOCATIONS};
+
+        while (fault_loop_next(&loop)) {
                 struct buf b = BUF_NULL;
                 struct tok_stream s;
                 int r;
 
                 tok_stream_init(&s, v->tok, true, true);
-                fault_alloc_at(n);
+                fault_loop_arm(&loop);
                 r = tok_stream_push(&s, v->tok, token, &b);
-                fault_alloc_at(-1);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, NULL);
                 assert_int_equal(b.size > 0, r == 0);
                 buf_deinit(&b);
-                if (r == 0)
-                        return;
-                assert_int_equal(r, -ERR_NOMEM);
         }
 }
 

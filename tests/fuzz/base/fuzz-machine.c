@@ -8,13 +8,9 @@
 #include <string.h>
 
 #include "base/machine.h"
+#include "fuzz/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool fine) {
-        if (!fine)
-                abort();
-}
 
 /* A copy of its own, so that a sanitizer sees a read behind its end. */
 static char *cut(const uint8_t **data, size_t *size) {

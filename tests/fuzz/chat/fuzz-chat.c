@@ -18,16 +18,12 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "chat/chat.h"
+#include "fuzz/check.h"
 #include "unit/tok/vocab-build.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct vocab_build vocab;
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
 
 static void make_vocab(void) {
         static const char *const specials[] = {"<|im_start|>", "<|im_end|>", "<|start_header_id|>",

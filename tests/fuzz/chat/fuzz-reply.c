@@ -10,12 +10,12 @@
  * 4. without rows the parts are one text, which is that of the tokens;
  * 5. memory is bounded, and given back; time is linear (in steps).
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/charge.h"
 #include "base/ledger.h"
 #include "chat/reply-internal.h"
+#include "fuzz/check.h"
 #include "unit/chat/reply-cases.h"
 #include "unit/chat/reply-rig.h"
 
@@ -24,11 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { WITH_HEADER = 1, WITH_TOOLS = 2, WITH_CONTROL = 4, WITH_THINKING = 8, MOST_STEPS = 300 };
 
 static struct reply_rig plain, control;
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
 
 static void make_rigs(void) {
         reply_rig_init(&plain);

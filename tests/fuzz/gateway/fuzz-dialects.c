@@ -6,24 +6,15 @@
  * 2. a form has what its input needs: messages with a text or results, a raw text, and numbers within their bounds;
  * 3. what is written as JSON (schemas, definitions, arguments) is JSON.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/utf8.h"
 #include "client/gateway/anthropic.h"
 #include "client/gateway/ollama.h"
+#include "text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
-
-static void check_text(const char *text) {
-        check(!text || utf8_valid(text, strlen(text)));
-}
 
 static void check_json(const char *text) {
         json_t *value;

@@ -7,18 +7,13 @@
  * 3. a form has messages or a prompt, every pointer with a size behind it, and numbers within their bounds;
  * 4. the error's own JSON is written.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "client/gateway/openai-reply.h"
+#include "fuzz/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
 
 static void check_error(const struct fields *fields, const struct err *e) {
         _cleanup_(buf_deinit) struct buf out = BUF_NULL;

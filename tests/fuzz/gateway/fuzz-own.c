@@ -12,17 +12,9 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "client/gateway/own-read.h"
+#include "text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
-
-static void check_text(const char *text) {
-        check(!text || utf8_valid(text, strlen(text)));
-}
 
 static void check_message(const struct confab_message *message) {
         check(message->role > CONFAB_ROLE_NONE && message->role <= CONFAB_ROLE_TOOL);

@@ -4,13 +4,13 @@
  * Anthropic's or Ollama's dialect puts JSON on one line, each a whole one; and in Anthropic's streams blocks begin and end in
  * turns, with indices from 0 without gaps.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cursor.h"
 #include "base/err.h"
 #include "client/gateway/anthropic.h"
 #include "client/gateway/ollama.h"
+#include "fuzz/check.h"
 #include "fuzz/gateway/part.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -20,11 +20,6 @@ struct seen {
         json_int_t n_blocks;
         unsigned n_put;
 };
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
 
 static void check_block(struct seen *seen, const char *name, const json_t *event) {
         json_t *index = json_object_get(event, "index");

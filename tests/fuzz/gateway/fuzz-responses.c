@@ -13,20 +13,15 @@
  * Parts of a reply, in any order that a daemon could send or could not: events are whole, their numbers have no gaps, items
  * begin and end in turns, with indices from 0 without gaps, and all of them are in the last event.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cursor.h"
 #include "base/util.h"
+#include "fuzz/check.h"
 #include "fuzz/gateway/part.h"
 #include "unit/gateway/responses-rig.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
 
 /* ---- bodies ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#include "fuzz/check.h"
 #include "fuzz/grammar/fuzz-grammar.h"
 #include "base/err.h"
 #include "base/ledger.h"
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const words[] = {"{\"", "\":", "\", \"", "\"}", "],", "  ", "the", "a1", "true",
@@ -10,11 +10,6 @@ static const char *const words[] = {"{\"", "\":", "\", \"", "\"}", "],", "  ", "
 #define N_WORDS (sizeof(words) / sizeof(*words))
 #define N_TOKENS (256 + N_WORDS + 1)
 #define BUDGET ((size_t)64 << 20)
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
 
 static size_t text_of(uint32_t token, char dst[32]) {
         dst[0] = (char)token;

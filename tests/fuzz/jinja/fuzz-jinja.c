@@ -6,17 +6,13 @@
  * none of them is trusted.
  */
 #include "base/err.h"
+#include "fuzz/check.h"
 #include "jinja/jinja.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
 
 static struct jinja_data *make_data(const char *json, size_t n) {
         struct jinja_data *d = NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "fuzz/check.h"
 #include "spill/codec.h"
 #include "spill/spill.h"
 
@@ -22,11 +23,6 @@ static const struct spill_array layouts[][4] = {
 };
 static const size_t n_arrays[] = {2, 4, 2, 4};
 enum { RAW_SIZE = 4096 };
-
-static void check(bool right) {
-        if (!right)
-                abort();
-}
 
 static void decode(const struct spill_codec *c, const struct spill_array *arrays, size_t n,
         const uint8_t *data, size_t size, void *scratch) {

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/util.h"
+#include "fuzz/check.h"
 #include "store/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -38,11 +39,6 @@ static const struct store_shape shapes[] = {
 static char dir[64], path[96];
 static char *template;
 static size_t template_size;
-
-static void check(bool right) {
-        if (!right)
-                abort();
-}
 
 static void clean_up(void) {
         static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/utf8.h"
+#include "fuzz/check.h"
 #include "tok/tok-internal.h"
 #include "unit/tok/unigram-data.h"
 #include "unit/tok/vocab-build.h"
@@ -19,11 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_VOCABS = 64 };
 static struct vocab_build vocabs[MAX_VOCABS];
-
-static void check(bool ok) {
-        if (!ok)
-                abort();
-}
 
 static void fill(struct vocab_build *v) {
         static const char *const words[] = {"a", "b", "c", "ab", "bc", "abc", "aa", "aaa", "aaaa",

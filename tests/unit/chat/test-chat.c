@@ -218,13 +218,7 @@ static void test_swallowed_newline(void **state) {
         struct chat *c;
         struct err e;
 
-        vocab_build_init(&v, "llama");
-        gguf_build_str(v.file, "general.name", "Phi-3 mini");
-        gguf_build_bool(v.file, "tokenizer.ggml.add_space_prefix", false);
-        vocab_build_spm_bytes(&v);
-        vocab_build_add(&v, "<|user|>", V_CONTROL, 0);
-        vocab_build_add(&v, "<|assistant|>", V_CONTROL, 0);
-        vocab_build_add(&v, "<|end|>", V_CONTROL, 0);
+        vocab_build_phi3(&v, true);
         if (vocab_build_load(&v, &e) < 0)
                 fail_msg("%s", e.msg);
         c = open_chat(

@@ -234,8 +234,6 @@ void tool_form_close(struct vocab_build *v, struct chat *c);
 
 /* --- messages --- */
 
-#define MESSAGE(r, t)                                                                              \
-        { .role = r, .text = t, .size = sizeof(t) - 1 }
 #define ARGUMENTS(t) .arguments = t, .arguments_size = sizeof(t) - 1
 #define TOOLS                                                                                      \
         "[{\"type\": \"function\", \"function\": {\"name\": \"weather\", \"description\": "        \

@@ -11,6 +11,10 @@
 #include "chat/chat.h"
 #include "unit/tok/vocab-build.h"
 
+/* A message of role @r, whose text is the literal @t. */
+#define MESSAGE(r, t)                                                                              \
+        { .role = r, .text = t, .size = sizeof(t) - 1 }
+
 struct whole {
         const struct chat_message *messages;
         size_t n;

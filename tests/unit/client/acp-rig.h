@@ -19,7 +19,8 @@ struct rig {
         struct peer peer;
         bool refuse, greeted; /* connections are refused; the present one is greeted */
         unsigned n_connections;
-        char words[512]; /* the last complaint */
+        char words[512];             /* the last complaint */
+        struct proto_message *taken; /* owned: by take(), or NULL */
 };
 
 static inline int rig_connect(void *userdata, struct confab **ret, struct confab_error *e) {
@@ -56,8 +57,18 @@ static inline void rig_init(struct rig *rig) {
 
 static inline void rig_deinit(struct rig *rig) {
         acp_agent_deinit(&rig->agent);
+        proto_message_free(rig->taken);
         if (rig->peer.fd >= 0)
                 peer_deinit(&rig->peer);
+}
+
+/* The next request of the agent, which has to be this verb. It stays until the next one is taken. */
+static inline const Confab__V1__Request *take(struct rig *rig, Confab__V1__Request__VerbCase verb) {
+        proto_message_free(rig->taken);
+        rig->taken = peer_next(&rig->peer);
+        assert_non_null(rig->taken);
+        assert_int_equal(rig->taken->request->verb_case, verb);
+        return rig->taken->request;
 }
 
 static inline Confab__V1__Event rig_event(uint64_t id, Confab__V1__Event__KindCase kind) {

@@ -3,15 +3,6 @@
  * goes, and bounds. */
 #include "acp-rig.h"
 
-/* The next request of the agent has to be this verb; its id is returned, and *ret is to be freed. */
-static uint64_t next(
-        struct rig *rig, Confab__V1__Request__VerbCase verb, struct proto_message **ret) {
-        *ret = peer_next(&rig->peer);
-        assert_non_null(*ret);
-        assert_int_equal((*ret)->request->verb_case, verb);
-        return (*ret)->request->id;
-}
-
 static uint64_t expect(struct rig *rig, Confab__V1__Request__VerbCase verb) {
         return peer_expect(&rig->peer, verb);
 }
@@ -19,45 +10,40 @@ static uint64_t expect(struct rig *rig, Confab__V1__Request__VerbCase verb) {
 /* ---- sessions ---- */
 
 static void test_new(void **state) {
-        struct proto_message *m;
+        const Confab__V1__Request *request;
         struct rig rig;
-        uint64_t id;
 
         rig_init(&rig);
         rig.options.system = "Be kind.";
         ask(&rig, 1, "session/new", "\"cwd\":\"/p\",\"mcpServers\":[{}]");
         assert_non_null(strstr(rig.words, "MCP"));
-        id = next(&rig, REQ(OPEN), &m);
-        assert_string_equal(m->request->open->system, "Be kind.");
-        assert_int_equal(m->request->open->overflow, CONFAB__V1__OVERFLOW__OVERFLOW_SHIFT);
-        assert_string_equal(m->request->open->about->metadata, "{\"cwd\":\"/p\"}");
-        assert_int_equal(m->request->open->about->tags->n_tags, 1);
-        assert_string_equal(m->request->open->about->tags->tags[0], "acp");
-        assert_int_equal(m->request->open->about->expires_after, 7 * 24 * 3600);
-        proto_message_free(m);
+        request = take(&rig, REQ(OPEN));
+        assert_string_equal(request->open->system, "Be kind.");
+        assert_int_equal(request->open->overflow, CONFAB__V1__OVERFLOW__OVERFLOW_SHIFT);
+        assert_string_equal(request->open->about->metadata, "{\"cwd\":\"/p\"}");
+        assert_int_equal(request->open->about->tags->n_tags, 1);
+        assert_string_equal(request->open->about->tags->tags[0], "acp");
+        assert_int_equal(request->open->about->expires_after, 7 * 24 * 3600);
         expect_said(&rig, "");
-        answer_conversation(&rig, id, 12, NULL, 1);
+        answer_conversation(&rig, request->id, 12, NULL, 1);
         expect_said(&rig, RESULT(1, "\"sessionId\":\"12\""));
         rig_deinit(&rig);
 }
 
 static void test_resume(void **state) {
-        struct proto_message *m;
+        const Confab__V1__Request *request;
         struct rig rig;
-        uint64_t id;
 
         rig_init(&rig);
         ask(&rig, 1, "session/resume", "\"sessionId\":\"trip\",\"cwd\":\"/p\"");
-        id = next(&rig, REQ(GET), &m);
-        assert_string_equal(m->request->get->conversation->name, "trip");
-        proto_message_free(m);
-        answer_conversation(&rig, id, 12, NULL, 0);
+        request = take(&rig, REQ(GET));
+        assert_string_equal(request->get->conversation->name, "trip");
+        answer_conversation(&rig, request->id, 12, NULL, 0);
         expect_said(&rig, RESULT(1, ""));
         ask(&rig, 2, "session/resume", "\"sessionId\":\"#12\",\"cwd\":\"/p\"");
-        id = next(&rig, REQ(GET), &m);
-        assert_int_equal(m->request->get->conversation->id, 12);
-        proto_message_free(m);
-        answer_error(&rig, id, "not_found", false);
+        request = take(&rig, REQ(GET));
+        assert_int_equal(request->get->conversation->id, 12);
+        answer_error(&rig, request->id, "not_found", false);
         expect_said(&rig, ERROR(2, -32002, "why", DATA("not_found", false)));
         ask(&rig, 3, "session/resume", "\"sessionId\":\"0\",\"cwd\":\"/p\"");
         expect_part(&rig, "-32002");
@@ -66,9 +52,9 @@ static void test_resume(void **state) {
         rig_deinit(&rig);
 }
 
-/* Fork conversation 12 with @n_tags tags; the request's About is checked by the caller and to be freed. */
-static uint64_t fork_with(struct rig *rig, size_t n_tags, const char *first, const char *metadata,
-        uint32_t expires, struct proto_message **ret) {
+/* Fork conversation 12 with @n_tags tags: the request, whose About is checked by the caller. */
+static const Confab__V1__Request *fork_with(
+        struct rig *rig, size_t n_tags, const char *first, const char *metadata, uint32_t expires) {
         Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT;
         Confab__V1__About about = CONFAB__V1__ABOUT__INIT;
         Confab__V1__Tags tags = CONFAB__V1__TAGS__INIT;
@@ -91,7 +77,7 @@ static uint64_t fork_with(struct rig *rig, size_t n_tags, const char *first, con
         event.conversation = &c;
         peer_send(&rig->peer, &event);
         rig_turn(rig);
-        return next(rig, REQ(FORK), ret);
+        return take(rig, REQ(FORK));
 }
 
 static void test_fork(void **state) {
@@ -104,22 +90,20 @@ static void test_fork(void **state) {
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 const Confab__V1__About *about;
-                struct proto_message *m;
+                const Confab__V1__Request *request;
                 struct rig rig;
-                uint64_t id;
 
                 rig_init(&rig);
-                id = fork_with(
-                        &rig, cases[i].n_tags, cases[i].first, "{\"x\":1}", cases[i].expires, &m);
-                assert_int_equal(m->request->fork->conversation->id, 12);
-                about = m->request->fork->about;
+                request = fork_with(
+                        &rig, cases[i].n_tags, cases[i].first, "{\"x\":1}", cases[i].expires);
+                assert_int_equal(request->fork->conversation->id, 12);
+                about = request->fork->about;
                 assert_string_equal(about->metadata, "{\"x\":1,\"cwd\":\"/p\"}");
                 assert_int_equal(about->tags ? about->tags->n_tags : 0, cases[i].n_expected);
                 if (about->tags)
                         assert_string_equal(about->tags->tags[cases[i].n_expected - 1], "acp");
                 assert_int_equal(about->expires_after, cases[i].expires);
-                proto_message_free(m);
-                answer_conversation(&rig, id, 13, NULL, 0);
+                answer_conversation(&rig, request->id, 13, NULL, 0);
                 expect_said(&rig, RESULT(1, "\"sessionId\":\"13\""));
                 rig_deinit(&rig);
         }
@@ -156,28 +140,24 @@ static void answer_page(struct rig *rig, uint64_t id, uint32_t first, size_t n, 
 }
 
 static void test_load(void **state) {
-        struct proto_message *m;
+        const Confab__V1__Request *request;
         struct rig rig;
-        uint64_t id;
 
         rig_init(&rig);
         ask(&rig, 1, "session/load", "\"sessionId\":\"s\",\"cwd\":\"/p\"");
-        id = next(&rig, REQ(GET), &m);
-        assert_true(
-                m->request->get->turns && m->request->get->parts && m->request->get->has_from_turn);
-        assert_int_equal(m->request->get->max_turns, 16);
-        assert_int_equal(m->request->get->from_turn, 0);
-        proto_message_free(m);
-        answer_page(&rig, id, 0, 2, 3);
+        request = take(&rig, REQ(GET));
+        assert_true(request->get->turns && request->get->parts && request->get->has_from_turn);
+        assert_int_equal(request->get->max_turns, 16);
+        assert_int_equal(request->get->from_turn, 0);
+        answer_page(&rig, request->id, 0, 2, 3);
         expect_said(&rig,
                 UPDATE("s", "user_message_chunk", "\"content\":{\"type\":\"text\",\"text\":\"t0\"}")
                         UPDATE("s", "user_message_chunk",
                                 "\"content\":{\"type\":\"text\",\"text\":\"t1\"}"));
-        id = next(&rig, REQ(GET), &m);
-        assert_int_equal(m->request->get->conversation->id, 12);
-        assert_int_equal(m->request->get->from_turn, 2);
-        proto_message_free(m);
-        answer_page(&rig, id, 2, 1, 3);
+        request = take(&rig, REQ(GET));
+        assert_int_equal(request->get->conversation->id, 12);
+        assert_int_equal(request->get->from_turn, 2);
+        answer_page(&rig, request->id, 2, 1, 3);
         expect_said(&rig,
                 UPDATE("s", "user_message_chunk", "\"content\":{\"type\":\"text\",\"text\":\"t2\"}")
                         USAGE("s", 70) RESULT(1, ""));
@@ -236,45 +216,40 @@ static const struct item some_items[] = {
 };
 
 static void test_list(void **state) {
-        struct proto_message *m;
+        const Confab__V1__Request *request;
         struct rig rig;
-        uint64_t id;
 
         rig_init(&rig);
         ask(&rig, 1, "session/list", "");
-        id = next(&rig, REQ(LIST), &m);
-        assert_int_equal(m->request->list->order, CONFAB__V1__ORDER__ORDER_UPDATED);
-        assert_true(!m->request->list->tag && !m->request->list->cursor);
-        proto_message_free(m);
-        answer_list(&rig, id, some_items, 4, "there");
+        request = take(&rig, REQ(LIST));
+        assert_int_equal(request->list->order, CONFAB__V1__ORDER__ORDER_UPDATED);
+        assert_true(!request->list->tag && !request->list->cursor);
+        answer_list(&rig, request->id, some_items, 4, "there");
         expect_said(&rig,
                 RESULT(1, "\"sessions\":[" ITEM(1, "/p", "One") "," ITEM(3, "/", "name") "," ITEM(
                                   4, "/p/q", "Four") "],\"nextCursor\":\"there\""));
         ask(&rig, 2, "session/list", "\"cwd\":\"/p\",\"cursor\":\"there\"");
-        id = next(&rig, REQ(LIST), &m);
-        assert_string_equal(m->request->list->tag, "acp");
-        assert_string_equal(m->request->list->cursor, "there");
-        proto_message_free(m);
-        answer_list(&rig, id, some_items, 4, NULL);
+        request = take(&rig, REQ(LIST));
+        assert_string_equal(request->list->tag, "acp");
+        assert_string_equal(request->list->cursor, "there");
+        answer_list(&rig, request->id, some_items, 4, NULL);
         expect_said(&rig, RESULT(2, "\"sessions\":[" ITEM(1, "/p", "One") "]"));
         rig_deinit(&rig);
 }
 
 /* A page of which nothing is left is no answer, unless it is the last one. */
 static void test_list_goes_on(void **state) {
-        struct proto_message *m;
+        const Confab__V1__Request *request;
         struct rig rig;
-        uint64_t id;
 
         rig_init(&rig);
         ask(&rig, 1, "session/list", "\"cwd\":\"/p\"");
         answer_list(&rig, expect(&rig, REQ(LIST)), some_items + 1, 3, "second");
         expect_said(&rig, "");
-        id = next(&rig, REQ(LIST), &m);
-        assert_string_equal(m->request->list->cursor, "second");
-        assert_string_equal(m->request->list->tag, "acp");
-        proto_message_free(m);
-        answer_list(&rig, id, some_items + 1, 3, NULL);
+        request = take(&rig, REQ(LIST));
+        assert_string_equal(request->list->cursor, "second");
+        assert_string_equal(request->list->tag, "acp");
+        answer_list(&rig, request->id, some_items + 1, 3, NULL);
         expect_said(&rig, RESULT(1, "\"sessions\":[]"));
         ask(&rig, 2, "session/list", "\"cursor\":\"no\"");
         answer_error(&rig, expect(&rig, REQ(LIST)), "invalid", false);
@@ -286,16 +261,14 @@ static void test_list_goes_on(void **state) {
 
 /* The prompt's first steps, up to its Continue, whose id is returned: the conversation has a title. */
 static uint64_t reach_continue(struct rig *rig, const char *text) {
-        struct proto_message *m;
-        uint64_t id;
+        const Confab__V1__Request *request;
 
         answer_conversation(rig, expect(rig, REQ(GET)), 12, "Title", 0);
-        id = next(rig, REQ(CONTINUE), &m);
-        assert_int_equal(m->request->continue_->conversation->id, 12);
-        assert_string_equal(m->request->continue_->message, text);
-        assert_true(m->request->continue_->wait && m->request->continue_->want_parts);
-        proto_message_free(m);
-        return id;
+        request = take(rig, REQ(CONTINUE));
+        assert_int_equal(request->continue_->conversation->id, 12);
+        assert_string_equal(request->continue_->message, text);
+        assert_true(request->continue_->wait && request->continue_->want_parts);
+        return request->id;
 }
 
 #define USED_NOTHING                                                                               \
@@ -350,25 +323,23 @@ static void test_first_prompt(void **state) {
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 const Confab__V1__About *about;
-                struct proto_message *m;
+                const Confab__V1__Request *request;
                 struct rig rig;
-                uint64_t id;
 
                 rig_init(&rig);
                 ask(&rig, 1, "session/prompt", PROMPT("s", "hi"));
                 answer_conversation(
                         &rig, expect(&rig, REQ(GET)), 12, cases[i].title, cases[i].expires);
-                id = next(&rig, REQ(UPDATE), &m);
-                about = m->request->update->about;
-                assert_int_equal(m->request->update->conversation->id, 12);
+                request = take(&rig, REQ(UPDATE));
+                about = request->update->about;
+                assert_int_equal(request->update->conversation->id, 12);
                 assert_int_equal(about->has_expires_after, cases[i].expires > 0);
                 assert_int_equal(about->expires_after, 0);
                 if (cases[i].new_title)
                         assert_string_equal(about->title, cases[i].new_title);
                 else
                         assert_null(about->title);
-                proto_message_free(m);
-                answer_conversation(&rig, id, 12, "hi", 0);
+                answer_conversation(&rig, request->id, 12, "hi", 0);
                 expect_said(&rig, UPDATE("s", "session_info_update", "\"title\":\"hi\""));
                 answer_done(
                         &rig, expect(&rig, REQ(CONTINUE)), CONFAB__V1__FINISH_REASON__FINISH_STOP);
@@ -448,9 +419,9 @@ static void test_cancel(void **state) {
 /* While it generates: the daemon is asked to end it, and whatever end it comes to is told as cancelled. */
 static void test_cancel_reply(void **state) {
         for (int how = 0; how < 3; how++) {
-                struct proto_message *m;
+                const Confab__V1__Request *request;
                 struct rig rig;
-                uint64_t id, cancel_id;
+                uint64_t id;
 
                 rig_init(&rig);
                 ask(&rig, 1, "session/prompt", PROMPT("s", "hi"));
@@ -462,10 +433,9 @@ static void test_cancel_reply(void **state) {
                 id = expect(&rig, REQ(CONTINUE));
                 cancel(&rig, "s");
                 expect_said(&rig, RESULT(2, "\"stopReason\":\"cancelled\""));
-                cancel_id = next(&rig, REQ(CANCEL), &m);
-                assert_int_equal(m->request->cancel->request, id);
-                proto_message_free(m);
-                peer_send_empty(&rig.peer, cancel_id);
+                request = take(&rig, REQ(CANCEL));
+                assert_int_equal(request->cancel->request, id);
+                peer_send_empty(&rig.peer, request->id);
                 if (how == 0)
                         answer_error(&rig, id, "cancelled", false); /* it was not accepted yet */
                 else
@@ -502,21 +472,19 @@ static void test_close(void **state) {
 }
 
 static void test_delete(void **state) {
-        struct proto_message *m;
+        const Confab__V1__Request *request;
         struct rig rig;
-        uint64_t id;
 
         rig_init(&rig);
         for (int gone = 0; gone < 2; gone++) {
                 ask(&rig, 1, "session/delete", "\"sessionId\":\"12\"");
-                id = next(&rig, REQ(CLOSE), &m);
-                assert_int_equal(m->request->close->conversation->id, 12);
-                proto_message_free(m);
+                request = take(&rig, REQ(CLOSE));
+                assert_int_equal(request->close->conversation->id, 12);
                 expect_said(&rig, "");
                 if (gone) {
-                        answer_error(&rig, id, "not_found", false);
+                        answer_error(&rig, request->id, "not_found", false);
                 } else {
-                        peer_send_empty(&rig.peer, id);
+                        peer_send_empty(&rig.peer, request->id);
                         rig_turn(&rig);
                 }
                 expect_said(&rig, RESULT(1, ""));

@@ -3,50 +3,12 @@
 
 #include <sqlite3.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "util/test.h"
-#include "util/tiny-model.h"
 
-char find_model[64];
 struct answer found;
 static struct answer A;
-
-int find_rig_setup(void **state) {
-        (void)state;
-        strcpy(find_model, "/tmp/confab-find-XXXXXX");
-        close(mkstemp(find_model));
-        return tiny_model_write_long(find_model, "llama", 4096);
-}
-
-int find_rig_teardown(void **state) {
-        (void)state;
-        return unlink(find_model);
-}
-
-void find_open(struct erig *r) {
-        struct engine_options o = erig_options(64 << 20);
-
-        o.model_path = find_model;
-        erig_open(r, &o);
-}
-
-const char *find_just(const char *text) {
-        static char grammar[4096];
-        size_t n = (size_t)snprintf(grammar, sizeof(grammar), "root ::= \"");
-
-        for (; *text; text++)
-                n += (size_t)snprintf(grammar + n, sizeof(grammar) - n,
-                        *text == '\n'                   ? "\\n"
-                        : *text == '\t'                 ? "\\t"
-                        : *text == '"' || *text == '\\' ? "\\%c"
-                                                        : "%c",
-                        *text);
-        snprintf(grammar + n, sizeof(grammar) - n, "\"");
-        return grammar;
-}
 
 /* --- messages --- */
 
@@ -95,22 +57,12 @@ void put_result(struct list_of *l, const char *text) {
 
 /* --- conversations --- */
 
-uint64_t find_new(struct erig *r, const char *system, const char *tools) {
-        struct engine_request q = erig_request(ENGINE_OPEN, 0);
-
-        q.system = system;
-        q.tools = tools;
-        if (erig_do(r, &q, &A) != ENGINE_CONV)
-                fail_msg("%s", A.err.msg);
-        return A.conv.id;
-}
-
 static void go(struct erig *r, struct engine_request *q, const char *reply) {
         q->want_logprobs = false;
         q->max_tokens = reply ? 400 : 0;
         if (reply && *reply) {
                 q->constraint = ENGINE_CONSTRAINT_GBNF;
-                q->constraint_text = find_just(reply);
+                q->constraint_text = tools_just(reply);
                 q->constraint_size = strlen(q->constraint_text);
         }
         if (erig_do(r, q, &A) != ENGINE_DONE)

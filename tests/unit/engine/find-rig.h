@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Conversations with wanted replies, and lists of messages as stateless clients send them. */
-#include "rig.h"
+#include "tools-rig.h"
 
-/* A small model whose template takes tools, for all tests of a program. */
-int find_rig_setup(void **state);
-int find_rig_teardown(void **state);
-extern char find_model[64];
-void find_open(struct erig *r);
-
-/* The text of a grammar that generates just @text. Valid until the next call. */
-const char *find_just(const char *text);
+#define FIND_POOL (64 << 20)
 
 /* A list of messages; texts are borrowed. */
 struct list_of {
@@ -30,8 +23,6 @@ void put_result(struct list_of *l, const char *text);
 /* One more result of the last message. */
 void put_one_more(struct list_of *l, const char *text);
 
-/* Open with a system message (or NULL) and definitions (or NULL). */
-uint64_t find_new(struct erig *r, const char *system, const char *tools);
 /* Say @message (NULL: nothing), with the reply @reply (NULL: none). */
 void find_say(struct erig *r, uint64_t conv, const char *message, const char *reply);
 /* Answer all calls of the last reply. */

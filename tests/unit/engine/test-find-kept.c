@@ -45,7 +45,7 @@ static uint32_t inside(struct erig *r, uint64_t conv, uint32_t turn, uint32_t n)
 }
 
 static uint64_t dialogue(struct erig *r, struct list_of *l) {
-        uint64_t c = find_new(r, "Be brief.", NULL);
+        uint64_t c = tools_new(r, "Be brief.", NULL);
 
         find_say(r, c, "Hello", "Hi, this is a reply.");
         find_say(r, c, "More", "This is another reply.");
@@ -84,7 +84,7 @@ static void test_cuts(void **state) {
         uint64_t c, d;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         c = dialogue(&r, &l);
         /* A fork at a turn: the one that ends there is taken. */
         done(&r, to_turn(ENGINE_FORK, c, 3), ENGINE_CONV);
@@ -137,7 +137,7 @@ static void test_import(void **state) {
         uint64_t c, d;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         c = dialogue(&r, &l);
         f = transfer_export(&r, c, true);
         done(&r, erig_request(ENGINE_CLOSE, c), ENGINE_EMPTY);
@@ -160,7 +160,7 @@ static void test_make_up(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         c = dialogue(&r, &l);
         erig_stop(&r, true);
         find_sql(&r, "UPDATE turn SET chain = NULL WHERE n >= 2");
@@ -190,12 +190,12 @@ static void test_misleading_chains(void **state) {
         char sql[256], lies[32][256];
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         c = dialogue(&r, &l);
         put(&other, ENGINE_SYSTEM, "Be brief.");
         put(&other, ENGINE_USER, "Hello");
         for (int i = 0; i < 40; i++) {
-                d = find_new(&r, "Be brief.", NULL);
+                d = tools_new(&r, "Be brief.", NULL);
                 find_say(&r, d, "Bye", "See you.");
                 find_say(&r, d, "Really", "Yes.");
                 /* They have all chains of the first one from its second turn on. */
@@ -232,7 +232,7 @@ static void test_damage(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         c = dialogue(&r, &l);
         erig_stop(&r, true);
         find_sql(&r, "UPDATE turn SET tokens = zeroblob(length(tokens)) WHERE n = 2");
@@ -256,8 +256,8 @@ static void test_tools_told_first(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         q = erig_say_request(c, "Hello", 0);
         q.tools = DEFS;
         done(&r, q, ENGINE_DONE);
@@ -281,7 +281,7 @@ static void test_gone_on(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         c = dialogue(&r, &l);
         done(&r, to_turn(ENGINE_REWIND, c, 3), ENGINE_CONV);
         l.n = 4;
@@ -350,5 +350,5 @@ int main(void) {
                 cmocka_unit_test(test_another_model),
         };
 
-        return cmocka_run_group_tests(tests, find_rig_setup, find_rig_teardown);
+        return cmocka_run_group_tests(tests, tools_rig_setup, tools_model_remove);
 }

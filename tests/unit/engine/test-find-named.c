@@ -58,16 +58,16 @@ static void test_how_far(void **state) {
         uint64_t a, b, c, d;
 
         (void)state;
-        find_open(&r);
-        a = find_new(&r, "Be brief.", NULL);
+        tools_open(&r, FIND_POOL);
+        a = tools_new(&r, "Be brief.", NULL);
         find_say(&r, a, "Hello", "Hi.");
         find_say(&r, a, "And two", "Two.");
-        b = find_new(&r, "Be brief.", NULL);
+        b = tools_new(&r, "Be brief.", NULL);
         find_say(&r, b, "Hello", "Hi.");
         find_say(&r, b, "And three", "Three.");
-        c = find_new(&r, "Be verbose.", NULL);
+        c = tools_new(&r, "Be verbose.", NULL);
         find_say(&r, c, "Hello", "Hi.");
-        d = find_new(&r, NULL, NULL);
+        d = tools_new(&r, NULL, NULL);
         put(&l, ENGINE_SYSTEM, "Be brief.");
         put(&l, ENGINE_USER, "Hello");
         put(&l, ENGINE_ASSISTANT, "Hi.");
@@ -114,7 +114,7 @@ static void test_whose(void **state) {
         uint64_t c, d;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         c = erig_new(&r, "mine", NULL);
         find_say(&r, c, "Hello", "Hi.");
         d = erig_new(&r, "other", NULL);
@@ -157,10 +157,10 @@ static void test_session(void **state) {
         uint64_t c, d;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         find_say(&r, c, "Hello", "Hi.");
-        d = find_new(&r, NULL, NULL);
+        d = tools_new(&r, NULL, NULL);
         find_say(&r, d, "Hello", "Hi.");
         update = erig_request(ENGINE_UPDATE, d);
         update.about = &about;
@@ -189,8 +189,8 @@ static void test_tools(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, "Help.", DEFS);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, "Help.", DEFS);
         find_say(&r, c, "Hello", "Hi.");
         put(&l, ENGINE_SYSTEM, "Help.");
         put(&l, ENGINE_USER, "Hello");
@@ -220,11 +220,11 @@ static void test_reply_that_went_on(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         q = erig_say_request(c, "Tell", 6);
         q.constraint = ENGINE_CONSTRAINT_GBNF;
-        q.constraint_text = find_just(whole);
+        q.constraint_text = tools_just(whole);
         q.constraint_size = strlen(q.constraint_text);
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
         assert_int_equal(A.finish, ENGINE_FINISH_LENGTH);
@@ -253,10 +253,10 @@ static void test_damaged_row(void **state) {
         uint64_t c, d;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         find_say(&r, c, "Hello", "Hi.");
-        d = find_new(&r, NULL, NULL);
+        d = tools_new(&r, NULL, NULL);
         find_say(&r, d, "Hello", "Hi.");
         put(&l, ENGINE_USER, "Hello");
         erig_stop(&r, true);
@@ -280,8 +280,8 @@ static void test_changed_meanwhile(void **state) {
         struct erig r;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         find_say(&r, c, "Hello", "Hi.");
         find_say(&r, c, "More", "Some.");
         put(&l, ENGINE_USER, "Hello");
@@ -315,5 +315,5 @@ int main(void) {
                 cmocka_unit_test(test_changed_meanwhile),
         };
 
-        return cmocka_run_group_tests(tests, find_rig_setup, find_rig_teardown);
+        return cmocka_run_group_tests(tests, tools_rig_setup, tools_model_remove);
 }

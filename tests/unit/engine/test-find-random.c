@@ -79,7 +79,7 @@ static void exchange(struct erig *r, struct history *h) {
 static void begin(struct erig *r, struct history *h) {
         unsigned system = draw(2);
 
-        *h = (struct history){.id = find_new(r, systems[system], DEFS)};
+        *h = (struct history){.id = tools_new(r, systems[system], DEFS)};
         say(h, SYSTEM, system);
         for (unsigned n = 1 + draw(3); n > 0 && h->n + 4 < MOST; n--)
                 exchange(r, h);
@@ -163,7 +163,7 @@ static void test_random(void **state) {
         struct erig r;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         for (size_t i = 0; i < N_CONVS; i++) {
                 if (i < 6)
                         begin(&r, &convs[i]);
@@ -207,5 +207,5 @@ static void test_random(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
 
-        return cmocka_run_group_tests(tests, find_rig_setup, find_rig_teardown);
+        return cmocka_run_group_tests(tests, tools_rig_setup, tools_model_remove);
 }

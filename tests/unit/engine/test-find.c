@@ -30,16 +30,16 @@ static void test_longest(void **state) {
         uint64_t a, b, c;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         put(&l, ENGINE_SYSTEM, "Be brief.");
         expect(&r, &l, 0, 0, 0);
-        a = find_new(&r, "Be brief.", NULL);
+        a = tools_new(&r, "Be brief.", NULL);
         find_say(&r, a, "Hello", "Hi.");
         find_say(&r, a, "And two", "Two.");
-        b = find_new(&r, "Be brief.", NULL);
+        b = tools_new(&r, "Be brief.", NULL);
         find_say(&r, b, "Hello", "Hi.");
         find_say(&r, b, "And three", "Three.");
-        c = find_new(&r, "Be verbose.", NULL);
+        c = tools_new(&r, "Be verbose.", NULL);
         find_say(&r, c, "Hello", "Hi.");
         put(&l, ENGINE_USER, "Hello");
         put(&l, ENGINE_ASSISTANT, "Hi.");
@@ -80,8 +80,8 @@ static void test_edit_in_the_middle(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, "Count.", NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, "Count.", NULL);
         put(&l, ENGINE_SYSTEM, "Count.");
         for (unsigned i = 0; i < 12; i++) {
                 snprintf(texts[2 * i], 32, "question %u", i);
@@ -114,8 +114,8 @@ static void test_text_of_replies(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         find_say(&r, c, " Hello ", odd);
         put(&l, ENGINE_USER, " Hello ");
         put(&l, ENGINE_ASSISTANT, odd);
@@ -140,10 +140,10 @@ static void test_exact_first(void **state) {
         uint64_t a, b;
 
         (void)state;
-        find_open(&r);
-        a = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        a = tools_new(&r, NULL, NULL);
         find_say(&r, a, "Hello", " Hi");
-        b = find_new(&r, NULL, NULL);
+        b = tools_new(&r, NULL, NULL);
         find_say(&r, b, "Hello", "Hi ");
         put(&l, ENGINE_USER, "Hello");
         put(&l, ENGINE_ASSISTANT, " Hi");
@@ -168,8 +168,8 @@ static void test_calls(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, "Help.", DEFS);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, "Help.", DEFS);
         find_say(&r, c, "go", reply);
         find_answer(&r, c, results, 2, "<think>so</think>Done.");
         put(&l, ENGINE_SYSTEM, "Help.");
@@ -227,8 +227,8 @@ static void test_vanishing(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, "S", NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, "S", NULL);
         find_say(&r, c, "Cut test", NULL);
         find_say(&r, c, "After cut", "Fine.");
         put(&l, ENGINE_SYSTEM, "S");
@@ -251,7 +251,7 @@ static void test_vanishing(void **state) {
         put(&l, ENGINE_USER, "Else");
         expect(&r, &l, c, 1, 3);
         /* A stored reply without text is covered only if more follows. */
-        c = find_new(&r, "T", NULL);
+        c = tools_new(&r, "T", NULL);
         find_say(&r, c, "Think", "<think>nothing</think>");
         l.n = 0;
         put(&l, ENGINE_SYSTEM, "T");
@@ -275,11 +275,11 @@ static void test_joined_replies(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         q = erig_say_request(c, "Tell", 6);
         q.constraint = ENGINE_CONSTRAINT_GBNF;
-        q.constraint_text = find_just(whole);
+        q.constraint_text = tools_just(whole);
         q.constraint_size = strlen(q.constraint_text);
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
         assert_int_equal(A.finish, ENGINE_FINISH_LENGTH);
@@ -312,11 +312,11 @@ static void test_stop_string(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         q = erig_say_request(c, "Count", 400);
         q.constraint = ENGINE_CONSTRAINT_GBNF;
-        q.constraint_text = find_just("one two three");
+        q.constraint_text = tools_just("one two three");
         q.constraint_size = strlen(q.constraint_text);
         q.stops[0] = "thr";
         q.n_stops = 1;
@@ -340,8 +340,8 @@ static void test_raw(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, "S", NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, "S", NULL);
         find_say(&r, c, "Hello", "Hi.");
         erig_append_raw(&r, c, "raw");
         find_say(&r, c, "Hello", "Hi.");
@@ -378,13 +378,13 @@ static void test_session(void **state) {
         uint64_t a, b, c;
 
         (void)state;
-        find_open(&r);
-        a = find_new(&r, "S", NULL);
+        tools_open(&r, FIND_POOL);
+        a = tools_new(&r, "S", NULL);
         find_say(&r, a, "Hello", "Hi.");
-        b = find_new(&r, "S", NULL);
+        b = tools_new(&r, "S", NULL);
         find_say(&r, b, "Hello", "Hi.");
         find_say(&r, b, "More", "Some.");
-        c = find_new(&r, "T", NULL);
+        c = tools_new(&r, "T", NULL);
         find_say(&r, c, "Hello", "Hi.");
         put(&l, ENGINE_SYSTEM, "S");
         put(&l, ENGINE_USER, "Hello");
@@ -412,8 +412,8 @@ static void test_owners(void **state) {
         struct erig r;
 
         (void)state;
-        find_open(&r);
-        find_say(&r, find_new(&r, NULL, NULL), "Hello", "Hi.");
+        tools_open(&r, FIND_POOL);
+        find_say(&r, tools_new(&r, NULL, NULL), "Hello", "Hi.");
         put(&l, ENGINE_USER, "Hello");
         q.messages = l.m;
         q.n_messages = l.n;
@@ -437,8 +437,8 @@ static void test_given(void **state) {
         uint64_t c;
 
         (void)state;
-        find_open(&r);
-        c = find_new(&r, NULL, NULL);
+        tools_open(&r, FIND_POOL);
+        c = tools_new(&r, NULL, NULL);
         put(&l, ENGINE_SYSTEM, "Help.");
         put(&l, ENGINE_USER, "go");
         put_said(&l, "Let me see.", "hm", "f", "{\"x\": 1}");
@@ -470,7 +470,7 @@ static void test_refused(void **state) {
         struct erig r;
 
         (void)state;
-        find_open(&r);
+        tools_open(&r, FIND_POOL);
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_INVALID);
         erig_close(&r);
@@ -493,5 +493,5 @@ int main(void) {
                 cmocka_unit_test(test_refused),
         };
 
-        return cmocka_run_group_tests(tests, find_rig_setup, find_rig_teardown);
+        return cmocka_run_group_tests(tests, tools_rig_setup, tools_model_remove);
 }

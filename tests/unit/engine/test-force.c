@@ -5,9 +5,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "rig.h"
+#include "tools-rig.h"
 #include "unit/grammar/grammar-rig.h"
 #include "util/test.h"
 #include "util/tiny-model.h"
@@ -26,36 +25,6 @@
 static struct answer A, B, G, Whole;
 /* Tokens without which no mark of reasoning is spelled: such a model would not end it. */
 static const struct sampling_bias no_reasoning[] = {{5 + 'h', -100}, {277, -100}, {278, -100}};
-static char model[64];
-
-static int write_model(void **state) {
-        (void)state;
-        strcpy(model, "/tmp/confab-force-XXXXXX");
-        close(mkstemp(model));
-        return tiny_model_write_long(model, "llama", 4096);
-}
-
-static int remove_model(void **state) {
-        (void)state;
-        return unlink(model);
-}
-
-static void open_rig(struct erig *r) {
-        struct engine_options o = erig_options(POOL);
-
-        o.model_path = model;
-        erig_open(r, &o);
-}
-
-static uint64_t open_with(struct erig *r, const char *tools) {
-        struct engine_request q = erig_request(ENGINE_OPEN, 0);
-
-        q.tools = tools;
-        if (erig_do(r, &q, &A) != ENGINE_CONV)
-                fail_msg("%s", A.err.msg);
-        return A.conv.id;
-}
-
 /* A reply of at most @max tokens that must be a call of @name, or of any function (""). */
 static struct engine_request force(uint64_t conv, const char *name, uint64_t seed, uint32_t max) {
         struct engine_request q = erig_say_request(conv, "Go.", max);
@@ -72,20 +41,6 @@ static struct engine_request force(uint64_t conv, const char *name, uint64_t see
         return q;
 }
 
-static void done(struct erig *r, struct engine_request q, struct answer *a) {
-        answer_reset(a);
-        if (erig_do(r, &q, a) != ENGINE_DONE)
-                fail_msg("%s", a->err.msg);
-}
-
-static void refused(struct erig *r, struct engine_request q, enum err_code code, const char *why) {
-        answer_reset(&B);
-        if (erig_do(r, &q, &B) != ENGINE_ERROR)
-                fail_msg("not refused: %s", why);
-        if (B.err.code != code || !strstr(B.err.msg, why))
-                fail_msg("%d: '%s', not '%s'", (int)B.err.code, B.err.msg, why);
-}
-
 /* --- what a call is --- */
 
 struct call {
@@ -96,14 +51,10 @@ struct call {
 
 /* The call of the conversation's last turn. */
 static struct call last_call(struct erig *r, uint64_t conv) {
-        struct engine_request q = erig_request(ENGINE_GET, conv);
         struct call c = {.n_calls = 0};
         const struct engine_turn *turn;
 
-        q.want_turns = q.want_tokens = q.want_parts = true;
-        answer_reset(&G);
-        if (erig_do(r, &q, &G) != ENGINE_CONV)
-                fail_msg("%s", G.err.msg);
+        tools_get(r, conv, &G);
         turn = &G.turns[G.conv.n_turns - 1];
         for (size_t i = 0; i < turn->n_parts; i++) {
                 const struct engine_part *part = &turn->parts[i];
@@ -158,11 +109,11 @@ static void test_named(void **state) {
         struct erig r;
         uint64_t c;
 
-        open_rig(&r);
+        tools_open(&r, POOL);
         for (size_t i = 0; i < 3; i++) {
-                c = open_with(&r, DEFS);
+                c = tools_new(&r, NULL, DEFS);
                 for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
-                        done(&r, force(c, names[i], seed, 2000), &A);
+                        tools_done(&r, force(c, names[i], seed, 2000), &A);
                         assert_string_equal(check_call(&r, c, &A).name, names[i]);
                 }
         }
@@ -175,10 +126,10 @@ static void test_any(void **state) {
         size_t n_f = 0, n_all = 0;
         uint64_t c;
 
-        open_rig(&r);
+        tools_open(&r, POOL);
         for (uint64_t seed = 1; seed <= 3 * N_SEEDS; seed++) {
-                c = open_with(&r, DEFS);
-                done(&r, force(c, "", seed, 2000), &A);
+                c = tools_new(&r, NULL, DEFS);
+                tools_done(&r, force(c, "", seed, 2000), &A);
                 n_f += strcmp(check_call(&r, c, &A).name, "f") == 0;
                 n_all++;
         }
@@ -193,14 +144,14 @@ static void test_told_later(void **state) {
         struct erig r;
         uint64_t c;
 
-        open_rig(&r);
-        c = open_with(&r, NULL);
-        refused(&r, force(c, "", 1, 100), ERR_INVALID, "no tools");
+        tools_open(&r, POOL);
+        c = tools_new(&r, NULL, NULL);
+        tools_refused(&r, force(c, "", 1, 100), ERR_INVALID, "no tools");
         q = force(c, "g", 1, 2000);
         q.tools = DEFS;
-        done(&r, q, &A);
+        tools_done(&r, q, &A);
         check_call(&r, c, &A);
-        done(&r, force(c, "f", 2, 2000), &A);
+        tools_done(&r, force(c, "f", 2, 2000), &A);
         check_call(&r, c, &A);
         erig_close(&r);
         (void)state;
@@ -211,21 +162,22 @@ static void test_refused(void **state) {
         struct erig r;
         uint64_t c;
 
-        open_rig(&r);
-        c = open_with(&r, DEFS);
-        refused(&r, force(c, "nosuch", 1, 100), ERR_INVALID, "no tool is named 'nosuch'");
+        tools_open(&r, POOL);
+        c = tools_new(&r, NULL, DEFS);
+        tools_refused(&r, force(c, "nosuch", 1, 100), ERR_INVALID, "no tool is named 'nosuch'");
         q = force(c, "f", 1, 100);
         q.input = ENGINE_INPUT_RAW;
-        refused(&r, q, ERR_INVALID, "replies to messages");
+        tools_refused(&r, q, ERR_INVALID, "replies to messages");
         q = force(c, "f", 1, 100);
         q.ignore_eos = true;
-        refused(&r, q, ERR_INVALID, "ignore_eos");
-        c = open_with(&r, "[{\"name\":\"f\",\"parameters\":{\"not\":{}}},"
-                          "{\"name\":\"g\",\"parameters\":{\"type\":\"string\"}},"
-                          "{\"name\":\"a b\"}]");
-        refused(&r, force(c, "f", 1, 100), ERR_UNSUPPORTED, "not");
-        refused(&r, force(c, "g", 1, 100), ERR_INVALID, "another type than object");
-        refused(&r, force(c, "a b", 1, 100), ERR_UNSUPPORTED, "\"a b\" can't be forced");
+        tools_refused(&r, q, ERR_INVALID, "ignore_eos");
+        c = tools_new(&r, NULL,
+                "[{\"name\":\"f\",\"parameters\":{\"not\":{}}},"
+                "{\"name\":\"g\",\"parameters\":{\"type\":\"string\"}},"
+                "{\"name\":\"a b\"}]");
+        tools_refused(&r, force(c, "f", 1, 100), ERR_UNSUPPORTED, "not");
+        tools_refused(&r, force(c, "g", 1, 100), ERR_INVALID, "another type than object");
+        tools_refused(&r, force(c, "a b", 1, 100), ERR_UNSUPPORTED, "\"a b\" can't be forced");
         erig_close(&r);
         (void)state;
 }
@@ -247,18 +199,18 @@ static void test_goes_on(void **state) {
         struct erig r;
         uint64_t c;
 
-        open_rig(&r);
-        c = open_with(&r, DEFS);
-        done(&r, force(c, "f", 5, 2000), &Whole);
+        tools_open(&r, POOL);
+        c = tools_new(&r, NULL, DEFS);
+        tools_done(&r, force(c, "f", 5, 2000), &Whole);
         check_call(&r, c, &Whole);
         assert_true(Whole.n_tokens > 8);
         for (uint32_t n = 1; n < Whole.n_tokens; n += n < 6 ? 1 : Whole.n_tokens / 5) {
-                c = open_with(&r, DEFS);
-                done(&r, force(c, "f", 5, n), &G);
+                c = tools_new(&r, NULL, DEFS);
+                tools_done(&r, force(c, "f", 5, n), &G);
                 assert_int_equal(G.finish, ENGINE_FINISH_LENGTH);
                 if (n % 2 == 0)
                         erig_restart(&r, true);
-                done(&r, go_on(force(c, "f", 5, 2000)), &B);
+                tools_done(&r, go_on(force(c, "f", 5, 2000)), &B);
                 assert_true(same_tokens(&Whole, &B, n));
                 assert_int_equal(B.finish, ENGINE_FINISH_STOP);
         }
@@ -272,15 +224,16 @@ static void test_open_reply_differs(void **state) {
         struct erig r;
         uint64_t c;
 
-        open_rig(&r);
-        c = open_with(&r, DEFS);
+        tools_open(&r, POOL);
+        c = tools_new(&r, NULL, DEFS);
         q = force(c, "f", 5, 400);
         q.constraint = ENGINE_CONSTRAINT_GBNF;
         q.constraint_text = "root ::= \"Hello \"{300}";
         q.constraint_size = strlen(q.constraint_text);
         q.max_tokens = 20;
-        done(&r, q, &A);
-        refused(&r, go_on(force(c, "f", 5, 100)), ERR_INVALID, "does not meet the constraint");
+        tools_done(&r, q, &A);
+        tools_refused(
+                &r, go_on(force(c, "f", 5, 100)), ERR_INVALID, "does not meet the constraint");
         erig_close(&r);
         (void)state;
 }
@@ -299,7 +252,7 @@ static const char thinking[] =
 
 static int write_thinking(void **state) {
         (void)state;
-        return tiny_model_write_chat(model, thinking);
+        return tiny_model_write_chat(tools_model, thinking);
 }
 
 /* The reply is inside of reasoning, in which anything may be but its end. */
@@ -308,14 +261,14 @@ static void test_in_reasoning(void **state) {
         struct erig r;
         uint64_t c;
 
-        open_rig(&r);
-        c = open_with(&r, DEFS);
-        done(&r, force(c, "f", 1, 40), &A);
+        tools_open(&r, POOL);
+        c = tools_new(&r, NULL, DEFS);
+        tools_done(&r, force(c, "f", 1, 40), &A);
         assert_int_equal(A.finish, ENGINE_FINISH_LENGTH);
         call = last_call(&r, c);
         assert_int_equal(call.n_calls + call.n_texts, 0);
         assert_true(G.turns[G.conv.n_turns - 1].n_parts == 1);
-        done(&r, go_on(force(c, "f", 1, 40)), &A); /* in an open reply as well */
+        tools_done(&r, go_on(force(c, "f", 1, 40)), &A); /* in an open reply as well */
         call = last_call(&r, c);
         assert_int_equal(call.n_calls + call.n_texts, 0);
         erig_close(&r);
@@ -328,9 +281,9 @@ static void test_behind_reasoning(void **state) {
         size_t n_calls = 0;
         struct erig r;
 
-        open_rig(&r);
+        tools_open(&r, POOL);
         for (uint32_t n = 10; n < 24; n++) {
-                uint64_t c = open_with(&r, DEFS);
+                uint64_t c = tools_new(&r, NULL, DEFS);
                 struct engine_request q = force(c, "f", 1, n);
 
                 q.want_parts = false;
@@ -338,13 +291,14 @@ static void test_behind_reasoning(void **state) {
                 q.constraint_text = grammar;
                 q.constraint_size = sizeof(grammar) - 1;
                 q.sampling.n_biases = 0;
-                done(&r, q, &A);
+                tools_done(&r, q, &A);
                 if (strcmp(A.text, "hm <b></th </think>") == 0) {
-                        done(&r, go_on(force(c, "f", 1, 2000)), &A);
+                        tools_done(&r, go_on(force(c, "f", 1, 2000)), &A);
                         assert_string_equal(check_call(&r, c, &A).name, "f");
                         n_calls++;
                 } else if (strstr(A.text, "z")) /* no text may follow */
-                        refused(&r, go_on(force(c, "f", 1, 10)), ERR_INVALID, "does not meet");
+                        tools_refused(
+                                &r, go_on(force(c, "f", 1, 10)), ERR_INVALID, "does not meet");
         }
         assert_int_equal(n_calls, 1);
         erig_close(&r);
@@ -363,5 +317,5 @@ int main(void) {
                 cmocka_unit_test(test_behind_reasoning),
         };
 
-        return cmocka_run_group_tests(tests, write_model, remove_model);
+        return cmocka_run_group_tests(tests, tools_rig_setup, tools_model_remove);
 }

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "rig.h"
+#include "tools-rig.h"
 #include "unit/chat/tool-forms.h"
 #include "util/test.h"
 #include "util/tiny-model.h"
@@ -23,13 +22,12 @@
 enum { MOST = 24, FIRST = 1 /* the revision of a new conversation */ };
 
 static struct answer A, B, G, H;
-static char model[64];
 
 static void write_model(const char *template) {
-        strcpy(model, "/tmp/confab-messages-XXXXXX");
-        close(mkstemp(model));
-        assert_int_equal(template ? tiny_model_write_chat(model, template)
-                                  : tiny_model_write_long(model, "llama", 16384),
+        const char *path = tools_model_create();
+
+        assert_int_equal(template ? tiny_model_write_chat(path, template)
+                                  : tiny_model_write_long(path, "llama", 16384),
                 0);
 }
 
@@ -38,7 +36,7 @@ static void open_with_pool(
         struct engine_options o = erig_options(pool_size);
 
         write_model(template);
-        o.model_path = model;
+        o.model_path = tools_model;
         o.chat_format = family;
         erig_open(r, &o);
 }
@@ -51,7 +49,7 @@ static void close_rig(struct erig *r) {
         answer_reset(&G);
         answer_reset(&H);
         erig_close(r);
-        unlink(model);
+        tools_model_remove(NULL);
 }
 
 /* A short reply, always the same one; or none. */
@@ -60,15 +58,6 @@ static void want_reply(struct engine_request *q, bool reply) {
         q->want_logprobs = true;
         q->sampling.has = SAMPLING_TEMPERATURE;
         q->sampling.temperature = 0;
-}
-
-static uint64_t open_with(struct erig *r, const char *tools) {
-        struct engine_request q = erig_request(ENGINE_OPEN, 0);
-
-        q.tools = tools;
-        if (erig_do(r, &q, &A) != ENGINE_CONV)
-                fail_msg("%s", A.err.msg);
-        return A.conv.id;
 }
 
 static struct engine_request give(uint64_t conv, const struct engine_message *m, size_t n) {
@@ -251,7 +240,7 @@ static unsigned n_taken, n_refused;
 
 static void compare(
         struct erig *r, const struct talk *t, const char *opened, const char *tools, bool reply) {
-        uint64_t singly = open_with(r, opened), together = open_with(r, opened);
+        uint64_t singly = tools_new(r, NULL, opened), together = tools_new(r, NULL, opened);
         size_t n = 0, refused = say_one_by_one(r, singly, t, tools, reply, &n);
         struct engine_request q = give(together, t->messages, t->n);
         unsigned number = 0;
@@ -426,7 +415,7 @@ static void test_errors(void **state) {
 
         (void)state;
         open_rig(&r, NULL, NULL);
-        c = open_with(&r, NULL);
+        c = tools_new(&r, NULL, NULL);
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
                 size_t n = 0;
 
@@ -474,7 +463,7 @@ static void test_results_first(void **state) {
 
         (void)state;
         open_rig(&r, NULL, NULL);
-        c = open_with(&r, DEFS);
+        c = tools_new(&r, NULL, DEFS);
         assert_int_equal(say(&r, give(c, asked, 2), &A), ENGINE_DONE);
         erig_restart(&r, false);
         assert_int_equal(say(&r, give(c, answered, 2), &A), ENGINE_DONE);
@@ -501,7 +490,7 @@ static void test_many(void **state) {
         if (TEST_TSAN) /* much is computed, by the threads that all tests have */
                 return;
         open_with_pool(&r, short_template, NULL, POOL_OF_MANY);
-        c = open_with(&r, NULL);
+        c = tools_new(&r, NULL, NULL);
         for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
                 many[i] = (struct engine_message)TEXT(i % 2 ? ENGINE_ASSISTANT : ENGINE_USER, "a");
         q = give(c, many, ENGINE_MAX_MESSAGES);
@@ -547,8 +536,8 @@ static void test_edit(void **state) {
                 do
                         make_talk(&new, true, false);
                 while (new.messages[0].role != ENGINE_USER);
-                a = open_with(&r, DEFS);
-                b = open_with(&r, DEFS);
+                a = tools_new(&r, NULL, DEFS);
+                b = tools_new(&r, NULL, DEFS);
                 q = give(a, old.messages, old.n);
                 if (erig_do(&r, &q, &A) != ENGINE_DONE)
                         fail_msg("%s", A.err.msg);
@@ -590,7 +579,7 @@ static void test_charge(void **state) {
 
         (void)state;
         open_rig(&r, NULL, NULL);
-        c = open_with(&r, NULL);
+        c = tools_new(&r, NULL, NULL);
         memset(text, 'a', sizeof(text));
         for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
                 many[i] = (struct engine_message)TEXT(ENGINE_USER, text);

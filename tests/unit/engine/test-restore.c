@@ -41,15 +41,12 @@ static void vocabulary(struct gguf_build *b) {
                         snprintf(text[i], sizeof(text[i]), "#%d", i);
                 tokens[i] = text[i];
                 scores[i] = -(float)i;
-                types[i] = i == 0 ? 2 : i < 3 ? 3 : i < 3 + 256 ? 6 : 1;
+                types[i] = i == 0        ? GGUF_TOKEN_UNKNOWN
+                           : i < 3       ? GGUF_TOKEN_CONTROL
+                           : i < 3 + 256 ? GGUF_TOKEN_BYTE
+                                         : GGUF_TOKEN_NORMAL;
         }
-        gguf_build_str(b, "tokenizer.ggml.model", "llama");
-        gguf_build_str_array(b, "tokenizer.ggml.tokens", tokens, N_VOCAB);
-        gguf_build_f32_array(b, "tokenizer.ggml.scores", scores, N_VOCAB);
-        gguf_build_i32_array(b, "tokenizer.ggml.token_type", types, N_VOCAB);
-        gguf_build_u32(b, "tokenizer.ggml.bos_token_id", 1);
-        gguf_build_u32(b, "tokenizer.ggml.eos_token_id", 2);
-        gguf_build_u32(b, "tokenizer.ggml.unknown_token_id", 0);
+        gguf_build_spm(b, tokens, scores, types, N_VOCAB, 2);
 }
 
 /* Four layers of 128 KiB of memory per block each (f32): four sections. */

@@ -78,6 +78,17 @@ void vocab_build_bpe_bytes(struct vocab_build *v) {
         }
 }
 
+void vocab_build_phi3(struct vocab_build *v, bool add_bos) {
+        vocab_build_init(v, "llama");
+        gguf_build_str(v->file, "general.name", "Phi-3 mini");
+        gguf_build_bool(v->file, "tokenizer.ggml.add_space_prefix", false);
+        gguf_build_bool(v->file, "tokenizer.ggml.add_bos_token", add_bos);
+        vocab_build_spm_bytes(v);
+        vocab_build_add(v, "<|user|>", V_CONTROL, 0);
+        vocab_build_add(v, "<|assistant|>", V_CONTROL, 0);
+        vocab_build_add(v, "<|end|>", V_CONTROL, 0);
+}
+
 int vocab_build_load(struct vocab_build *v, struct err *e) {
         size_t size;
         int r;

@@ -4,6 +4,7 @@
  * Small vocabularies for tests of lib/tok and of what stands on it: written as GGUF in memory and
  * loaded. Out of memory ends the test program.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,5 +35,7 @@ void vocab_build_merge(struct vocab_build *v, const char *line);
 void vocab_build_spm_bytes(struct vocab_build *v);
 /* The 256 characters of byte-level BPE. */
 void vocab_build_bpe_bytes(struct vocab_build *v);
+/* In place of vocab_build_init(): a vocabulary of Phi-3, whose control tokens swallow the white space behind them. */
+void vocab_build_phi3(struct vocab_build *v, bool add_bos);
 /* As tok_new(). */
 int vocab_build_load(struct vocab_build *v, struct err *e);

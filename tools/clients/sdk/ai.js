@@ -4,7 +4,9 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { embed, generateObject, generateText, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { failure, options, serve, SYSTEM, tcpFetch, TITLE, token, url } from './driver.js';
+import {
+  failure, HELLO, LONG, MODEL, options, serve, SHORT, SYSTEM, tcpFetch, TITLE, token, url, WEATHER, WHOLE,
+} from './driver.js';
 
 const { provider = 'openai', way = 'generateText' } = options;
 const settings = { baseURL: `${url}/v1`, apiKey: token, fetch: tcpFetch };
@@ -17,7 +19,7 @@ const makers = {
   responses: (name) => providers.openai(name),
   compatible,
 };
-const model = makers[provider]('confab-small');
+const model = makers[provider](MODEL);
 const ways = { generateText, streamText };
 const messages = [];
 
@@ -26,7 +28,7 @@ async function ask(wanted) {
   const result = ways[way]({
     model,
     temperature: 0,
-    maxOutputTokens: 24,
+    maxOutputTokens: SHORT,
     maxRetries: 0,
     onError({ error }) {
       failed = error;
@@ -60,13 +62,13 @@ async function say(text) {
   };
 }
 
-const hello = { prompt: 'My name is Nora.' };
+const hello = { prompt: HELLO };
 
 // What the tool was called with, and the text of the last step.
 async function callTools() {
   const calls = [];
   const weather = tool({
-    description: 'The weather now.',
+    description: WEATHER.description,
     inputSchema: z.object({ city: z.string() }),
     execute({ city }) {
       calls.push(city);
@@ -74,14 +76,14 @@ async function callTools() {
     },
   });
   const steps = { tools: { weather }, stopWhen: stepCountIs(3), providerOptions: {} };
-  const { text } = await ask({ ...hello, maxOutputTokens: 400, ...steps });
+  const { text } = await ask({ ...hello, maxOutputTokens: WHOLE, ...steps });
   return { calls, text };
 }
 
 // Ends a stream at its first text.
 async function abort() {
   const controller = new AbortController();
-  const result = streamText({ model, ...hello, maxOutputTokens: 15000, abortSignal: controller.signal, onError() {} });
+  const result = streamText({ model, ...hello, maxOutputTokens: LONG, abortSignal: controller.signal, onError() {} });
   const kinds = [];
   for await (const part of result.fullStream) {
     kinds.push(part.type);
@@ -103,17 +105,17 @@ await serve({
   async parse() {
     const schema = z.object({ name: z.enum(['Nora', 'Olga']), is_here: z.boolean() });
     const strict = createOpenAICompatible({ ...settings, name: 'confab', supportsStructuredOutputs: true });
-    const taker = family === 'openai' ? model : strict('confab-small');
-    return (await generateObject({ model: taker, ...hello, maxOutputTokens: 400, schema, maxRetries: 0 })).object;
+    const taker = family === 'openai' ? model : strict(MODEL);
+    return (await generateObject({ model: taker, ...hello, maxOutputTokens: WHOLE, schema, maxRetries: 0 })).object;
   },
   abort,
-  endless: () => ask({ ...hello, maxOutputTokens: 15000 }),
+  endless: () => ask({ ...hello, maxOutputTokens: LONG }),
   hello: async (maxRetries) => (await ask({ ...hello, maxRetries })).text,
   failHello: () => failure(() => ask(hello)),
-  refused: ({ model: name = 'confab-small', ...fields }) =>
+  refused: ({ model: name = MODEL, ...fields }) =>
     failure(() => ask({ ...hello, model: makers[provider](name), ...fields })),
   embed: () => failure(() => embed({
-    model: providers[family].embeddingModel('confab-small'),
+    model: providers[family].embeddingModel(MODEL),
     value: 'x',
     maxRetries: 0,
   })),

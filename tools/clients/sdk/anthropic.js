@@ -3,13 +3,15 @@
 // are told that the server does not hold it.
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
-import { failure, options, serve, SYSTEM, tcpFetch, TITLE, token, url } from './driver.js';
+import {
+  CITY, failure, hello, long, MODEL, options, serve, SHORT, SYSTEM, tcpFetch, TITLE, token, url, WEATHER, WHOLE,
+} from './driver.js';
 
 const { way = 'create' } = options;
 const client = new Anthropic({ baseURL: url, apiKey: token, maxRetries: 0, fetch: tcpFetch });
 const messages = [];
 
-const settings = { model: 'confab-small', temperature: 0, max_tokens: 24, system: SYSTEM };
+const settings = { model: MODEL, temperature: 0, max_tokens: SHORT, system: SYSTEM };
 
 const ways = {
   create: (body) => client.messages.create(body),
@@ -41,28 +43,20 @@ async function say(text) {
   };
 }
 
-const hello = {
-  model: 'confab-small',
-  temperature: 0,
-  max_tokens: 24,
-  messages: [{ role: 'user', content: 'My name is Nora.' }],
-};
-const long = { ...hello, max_tokens: 15000 };
 
 // What the tool was called with, and the text in the end.
 async function callTools() {
   const calls = [];
   const weather = betaTool({
-    name: 'weather',
-    description: 'The weather now.',
-    inputSchema: { type: 'object', properties: { city: { type: 'string' } } },
+    ...WEATHER,
+    inputSchema: CITY,
     run({ city }) {
       calls.push(city);
       return 'cold';
     },
   });
   const stream = way === 'stream';
-  const runner = client.beta.messages.toolRunner({ ...hello, max_tokens: 400, tools: [weather], stream });
+  const runner = client.beta.messages.toolRunner({ ...hello, max_tokens: WHOLE, tools: [weather], stream });
   const { content } = await runner.runUntilDone();
   return { calls, text: content.map((block) => block.text).join('') };
 }

@@ -8,6 +8,18 @@ export const { CONFAB_URL: url, CONFAB_TOKEN: token, CONFAB_UNIX: unix } = proce
 export const options = JSON.parse(process.env.CONFAB_OPTIONS);
 export const SYSTEM = 'You are kind.';
 export const TITLE = 'You are a title generator.';
+export const MODEL = 'confab-small';
+export const HELLO = 'My name is Nora.';
+// Tokens of a usual reply, of one with a call or an object of a schema, and of one that is ended before.
+export const SHORT = 24;
+export const WHOLE = 400;
+export const LONG = 15000;
+// A function, and its parameters as a schema.
+export const WEATHER = { name: 'weather', description: 'The weather now.' };
+export const CITY = { type: 'object', properties: { city: { type: 'string' } } };
+// Bodies of chat.completions and of Anthropic's messages.
+export const hello = { model: MODEL, temperature: 0, max_tokens: SHORT, messages: [{ role: 'user', content: HELLO }] };
+export const long = { ...hello, max_tokens: LONG };
 
 // Fields that the next requests get beside those of the client, a request each: grammars that make the model call.
 const additions = [];

@@ -5,11 +5,13 @@ import { concat } from '@langchain/core/utils/stream';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { z } from 'zod';
-import { failure, options, serve, SYSTEM, tcpFetch, TITLE, token, url } from './driver.js';
+import {
+  failure, HELLO, LONG, MODEL, options, serve, SHORT, SYSTEM, tcpFetch, TITLE, token, url, WEATHER, WHOLE,
+} from './driver.js';
 
 const { way = 'invoke', responses = false } = options;
 const settings = {
-  model: 'confab-small',
+  model: MODEL,
   apiKey: token,
   temperature: 0,
   maxRetries: 0,
@@ -31,7 +33,7 @@ const ways = {
 
 async function say(text) {
   messages.push(new HumanMessage(text));
-  const reply = await ways[way](new ChatOpenAI({ ...settings, maxTokens: 24, logprobs: true }), messages);
+  const reply = await ways[way](new ChatOpenAI({ ...settings, maxTokens: SHORT, logprobs: true }), messages);
   messages.push(reply);
   return {
     text: reply.text,
@@ -42,8 +44,8 @@ async function say(text) {
   };
 }
 
-const hello = [new HumanMessage('My name is Nora.')];
-const make = (fields) => new ChatOpenAI({ ...settings, maxTokens: 24, ...fields });
+const hello = [new HumanMessage(HELLO)];
+const make = (fields) => new ChatOpenAI({ ...settings, maxTokens: SHORT, ...fields });
 
 // What the tool was called with, and the text in the end.
 async function callTools() {
@@ -51,8 +53,8 @@ async function callTools() {
   const weather = tool(({ city }) => {
     calls.push(city);
     return 'cold';
-  }, { name: 'weather', description: 'The weather now.', schema: z.object({ city: z.string() }) });
-  const model = make({ maxTokens: 400 }).bindTools([weather]);
+  }, { ...WEATHER, schema: z.object({ city: z.string() }) });
+  const model = make({ maxTokens: WHOLE }).bindTools([weather]);
   const input = [...hello];
   for (;;) {
     const reply = await ways[way](model, input);
@@ -70,7 +72,7 @@ async function callTools() {
 async function abort() {
   const controller = new AbortController();
   return failure(async () => {
-    for await (const chunk of await make({ maxTokens: 15000 }).stream(hello, { signal: controller.signal })) {
+    for await (const chunk of await make({ maxTokens: LONG }).stream(hello, { signal: controller.signal })) {
       if (chunk.text) {
         controller.abort();
       }
@@ -88,10 +90,10 @@ await serve({
   callTools,
   parse() {
     const schema = z.object({ name: z.enum(['Nora', 'Olga']), is_here: z.boolean() });
-    return make({ maxTokens: 400 }).withStructuredOutput(schema, { method: 'jsonSchema' }).invoke(hello);
+    return make({ maxTokens: WHOLE }).withStructuredOutput(schema, { method: 'jsonSchema' }).invoke(hello);
   },
   abort,
-  endless: () => make({ maxTokens: 15000 }).invoke(hello),
+  endless: () => make({ maxTokens: LONG }).invoke(hello),
   hello: async (maxRetries) => (await ways[way](make({ maxRetries }), hello)).text,
   failHello: () => failure(() => ways[way](make({}), hello)),
   refused: ({ words, ...fields }) => failure(() => ways[way](make(fields), words ? [new HumanMessage(words)] : hello)),

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 // ollama-js: a chat, whole or streamed. Clients of Ollama send no key, so this one comes by the Unix socket.
 import { Ollama } from 'ollama';
-import { failure, options, serve, SYSTEM, TITLE, unixFetch } from './driver.js';
+import {
+  CITY, failure, HELLO, LONG, MODEL, options, serve, SHORT, SYSTEM, TITLE, unixFetch, WEATHER, WHOLE,
+} from './driver.js';
 
 const { stream = false } = options;
 const client = new Ollama({ host: 'http://localhost', fetch: unixFetch });
 const messages = [{ role: 'system', content: SYSTEM }];
 
 async function chat(body) {
-  const reply = await client.chat({ model: 'confab-small', stream, ...body });
+  const reply = await client.chat({ model: MODEL, stream, ...body });
   if (!stream) {
     return reply;
   }
@@ -23,7 +25,7 @@ async function chat(body) {
 
 async function say(text) {
   messages.push({ role: 'user', content: text });
-  const reply = await chat({ messages, logprobs: true, options: { temperature: 0, num_predict: 24 } });
+  const reply = await chat({ messages, logprobs: true, options: { temperature: 0, num_predict: SHORT } });
   messages.push(reply.message);
   return {
     text: reply.message.content,
@@ -33,17 +35,16 @@ async function say(text) {
   };
 }
 
-const hello = { messages: [{ role: 'user', content: 'My name is Nora.' }], options: { temperature: 0, num_predict: 24 } };
-const long = { ...hello, options: { num_predict: 15000 } };
+const hello = { messages: [{ role: 'user', content: HELLO }], options: { temperature: 0, num_predict: SHORT } };
+const long = { ...hello, options: { num_predict: LONG } };
 
 // What the tool was called with, and the text in the end.
 async function callTools() {
   const calls = [];
   const input = [...hello.messages];
-  const parameters = { type: 'object', properties: { city: { type: 'string' } } };
-  const tools = [{ type: 'function', function: { name: 'weather', description: 'The weather now.', parameters } }];
+  const tools = [{ type: 'function', function: { ...WEATHER, parameters: CITY } }];
   for (;;) {
-    const { message } = await client.chat({ model: 'confab-small', messages: input, tools });
+    const { message } = await client.chat({ model: MODEL, messages: input, tools });
     input.push(message);
     if (!message.tool_calls?.length) {
       return { calls, text: message.content };
@@ -58,7 +59,7 @@ async function callTools() {
 // Ends a stream at its first text.
 async function abort() {
   return failure(async () => {
-    const reply = await client.chat({ ...long, model: 'confab-small', stream: true });
+    const reply = await client.chat({ ...long, model: MODEL, stream: true });
     for await (const part of reply) {
       if (part.message.content) {
         reply.abort();
@@ -72,7 +73,7 @@ async function generate(texts) {
   const said = [];
   let context;
   for (const prompt of texts) {
-    const reply = await client.generate({ model: 'confab-small', prompt, context, options: hello.options });
+    const reply = await client.generate({ model: MODEL, prompt, context, options: hello.options });
     said.push({ text: reply.response, n_context: reply.context.length });
     ({ context } = reply);
   }
@@ -101,13 +102,13 @@ await serve({
   async parse() {
     const properties = { name: { enum: ['Nora', 'Olga'] }, is_here: { type: 'boolean' } };
     const format = { type: 'object', properties, required: ['name', 'is_here'] };
-    return JSON.parse((await chat({ ...hello, options: { num_predict: 400 }, format })).message.content);
+    return JSON.parse((await chat({ ...hello, options: { num_predict: WHOLE }, format })).message.content);
   },
   generate,
   abort,
-  endless: () => client.chat({ ...long, model: 'confab-small' }),
+  endless: () => client.chat({ ...long, model: MODEL }),
   hello: async () => (await chat(hello)).message.content,
   failHello: () => failure(() => chat(hello)),
   refused: (fields) => failure(() => chat({ ...hello, ...fields })),
-  embed: () => failure(() => client.embed({ model: 'confab-small', input: 'x' })),
+  embed: () => failure(() => client.embed({ model: MODEL, input: 'x' })),
 });

@@ -3,12 +3,15 @@
 import OpenAI from 'openai';
 import { zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
-import { failure, options, serve, SYSTEM, tcpFetch, TITLE, token, unixFetch, url } from './driver.js';
+import {
+  CITY, failure, hello, long, MODEL, options, serve, SHORT, SYSTEM, tcpFetch, TITLE, token, unixFetch, url, WEATHER,
+  WHOLE,
+} from './driver.js';
 
 const { way = 'create', unix = false } = options;
 const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: unix ? 'none' : token, fetch: unix ? unixFetch : tcpFetch });
 const messages = [{ role: 'system', content: SYSTEM }];
-const settings = { model: 'confab-small', temperature: 0, max_tokens: 24, logprobs: true };
+const settings = { model: MODEL, temperature: 0, max_tokens: SHORT, logprobs: true };
 
 const ways = {
   create: () => client.chat.completions.create({ ...settings, messages }),
@@ -29,22 +32,14 @@ async function say(text) {
   };
 }
 
-const hello = {
-  model: 'confab-small',
-  temperature: 0,
-  max_tokens: 24,
-  messages: [{ role: 'user', content: 'My name is Nora.' }],
-};
-const long = { ...hello, max_tokens: 15000 };
 const Person = z.object({ name: z.enum(['Nora', 'Olga']), is_here: z.boolean() });
 
 // What its tool was called with, and the text in the end.
 async function callTools(stream) {
   const calls = [];
   const weather = {
-    name: 'weather',
-    description: 'The weather now.',
-    parameters: { type: 'object', properties: { city: { type: 'string' } } },
+    ...WEATHER,
+    parameters: CITY,
     parse: JSON.parse,
     function({ city }) {
       calls.push(city);
@@ -52,7 +47,7 @@ async function callTools(stream) {
     },
   };
   const tools = [{ type: 'function', function: weather }];
-  const runner = client.chat.completions.runTools({ ...hello, max_tokens: 400, stream, tools });
+  const runner = client.chat.completions.runTools({ ...hello, max_tokens: WHOLE, stream, tools });
   return { calls, text: await runner.finalContent() };
 }
 
@@ -64,7 +59,7 @@ async function abort() {
 }
 
 async function complete(prompt) {
-  const body = { model: 'confab-small', prompt, max_tokens: 12, temperature: 0, logprobs: 1 };
+  const body = { model: MODEL, prompt, max_tokens: 12, temperature: 0, logprobs: 1 };
   const whole = await client.completions.create(body);
   let text = '';
   for await (const { choices: [choice] } of await client.completions.create({ ...body, stream: true })) {
@@ -90,7 +85,7 @@ await serve({
   callTools,
   async parse() {
     const response_format = zodResponseFormat(Person, 'person');
-    const reply = await client.chat.completions.parse({ ...hello, max_tokens: 400, response_format });
+    const reply = await client.chat.completions.parse({ ...hello, max_tokens: WHOLE, response_format });
     return reply.choices[0].message.parsed;
   },
   complete,
@@ -109,5 +104,5 @@ await serve({
     failure(() => client.chat.completions.create({ ...hello, ...fields }, { maxRetries: 0 })),
     failure(() => client.chat.completions.stream({ ...hello, ...fields }, { maxRetries: 0 }).done()),
   ]),
-  embed: () => failure(() => client.embeddings.create({ model: 'confab-small', input: 'x' })),
+  embed: () => failure(() => client.embeddings.create({ model: MODEL, input: 'x' })),
 });

@@ -4,14 +4,16 @@
 import OpenAI from 'openai';
 import { zodTextFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
-import { failure, options, serve, SYSTEM, tcpFetch, TITLE, token, url } from './driver.js';
+import {
+  CITY, failure, HELLO, LONG, MODEL, options, serve, SHORT, SYSTEM, tcpFetch, TITLE, token, url, WEATHER, WHOLE,
+} from './driver.js';
 
 const { way = 'create', place = 'history' } = options;
 const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: token, fetch: tcpFetch });
 const system = { role: 'system', content: SYSTEM };
-const settings = { model: 'confab-small', temperature: 0, max_output_tokens: 24 };
-const hello = { ...settings, input: 'My name is Nora.' };
-const long = { ...settings, max_output_tokens: 15000, input: 'Count.' };
+const settings = { model: MODEL, temperature: 0, max_output_tokens: SHORT };
+const hello = { ...settings, input: HELLO };
+const long = { ...settings, max_output_tokens: LONG, input: 'Count.' };
 
 // A turn of the chat: what was said, and the response to it.
 const turns = [];
@@ -60,14 +62,9 @@ async function say(text) {
 
 // What the tool was called with, and the text in the end.
 async function callTools() {
-  const tools = [{
-    type: 'function',
-    name: 'weather',
-    description: 'The weather now.',
-    parameters: { type: 'object', properties: { city: { type: 'string' } } },
-  }];
+  const tools = [{ type: 'function', ...WEATHER, parameters: CITY }];
   const calls = [];
-  let body = { ...hello, max_output_tokens: 400, tools };
+  let body = { ...hello, max_output_tokens: WHOLE, tools };
   for (;;) {
     const response = await ways[way](body);
     const wanted = response.output.filter((item) => item.type === 'function_call');
@@ -144,7 +141,7 @@ await serve({
   callTools,
   async parse() {
     const schema = z.object({ name: z.enum(['Nora', 'Olga']), is_here: z.boolean() });
-    const body = { ...hello, max_output_tokens: 400, text: { format: zodTextFormat(schema, 'person') } };
+    const body = { ...hello, max_output_tokens: WHOLE, text: { format: zodTextFormat(schema, 'person') } };
     return (await client.responses.parse(body)).output_parsed;
   },
   async count() {

@@ -145,6 +145,14 @@ void file_close(struct file *f);
 void life_settle(struct life *l, struct call *k);
 /* The engine was killed before the answer came. */
 void life_resolve(struct life *l, struct call *k);
+
+/* --- sharing.c --- */
+
+/* The tokens that the model sees of a conversation. To be freed. */
+int32_t *life_memory_of(const struct engine_conv *c);
+/* The first @n of them are a history of the user of @m, or public; @k: the call under way that has said them, or NULL. */
+void past_add(struct past **list, const struct mirror *m, uint32_t n, bool is_public,
+        const struct call *k);
 struct past *past_free(struct past *p);
 void life_begin_group(struct life *l);
 /* After the whole group: nobody got memory of what only others had said (I6). */

@@ -7,6 +7,7 @@
  * program.c     a program: random, to text, from text
  * life.c        carries one out, operation by operation
  * settle.c      compares the result of an operation with the expected one
+ * sharing.c     looks for memory that somebody else has said
  * driver.c      requests and events
  * reference.c   the straight computation: one sequence per conversation, model_forward() on it
  * no-sync.c     commits that do not wait for a disk

@@ -96,18 +96,6 @@ static uint32_t n_memory(const struct engine_conv *c) {
         return c->n_tokens - gap_size(&g);
 }
 
-/* The tokens that the model sees. To be freed. */
-static int32_t *memory_of(const struct engine_conv *c) {
-        struct transcript t = {.memory = c->tokens};
-        struct gap g = gap_of(c);
-        int32_t *tokens = malloc((c->n_tokens + 1) * sizeof(*tokens));
-
-        if (!tokens)
-                exit(2);
-        (void)transcript_memory(&t, c->n_tokens, &g, tokens);
-        return tokens;
-}
-
 /* Of the memory of @was so much is that of @now, too, if they have the first @n_kept tokens in
  * common. */
 static uint32_t same_memory(
@@ -216,9 +204,6 @@ void file_close(struct file *f) {
         free(f->tokens);
         *f = (struct file){0};
 }
-
-static void past_add(struct past **list, const struct mirror *m, uint32_t n, bool is_public,
-        const struct call *k);
 
 /* From now on this is what it should be. Takes turns and tokens out of @now. */
 static void adopt(struct life *l, struct mirror *m, struct engine_conv *now, const struct call *k) {
@@ -434,7 +419,7 @@ static void settle_reply(struct life *l, struct call *k) {
                 life_fail(l, "history", "the reply in the register is not the one that was sent");
         check_parts(l, k, last);
         ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
-        memory = memory_of(now);
+        memory = life_memory_of(now);
         compare(l, k, m, memory, n_memory(now));
         free(memory);
         l->tally->replies++;
@@ -670,7 +655,7 @@ static void resolve_reply(struct life *l, struct call *k, struct mirror *m) {
         ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
         /* The reply is there. What was heard of it must be its beginning. */
         if (k->a.accepted && now->turns[now->n_turns - 1].finish != ENGINE_FINISH_NONE) {
-                int32_t *memory = memory_of(now);
+                int32_t *memory = life_memory_of(now);
 
                 if (n_memory(now) < k->a.counts.n_prompt + k->a.n_tokens)
                         life_fail(l, "history", "more was sent than there is now");
@@ -711,110 +696,4 @@ void life_resolve(struct life *l, struct call *k) {
         check_same(l, &m->c, now);
         m->c.revision = now->revision; /* a rewind may have dropped nothing */
         m->c.sampling = now->sampling;
-}
-
-/* --- sharing --- */
-
-static uint32_t common(const int32_t *a, uint32_t n_a, const int32_t *b, uint32_t n_b) {
-        uint32_t n = 0;
-
-        while (n < n_a && n < n_b && a[n] == b[n])
-                n++;
-        return n;
-}
-
-static uint32_t longest(
-        const struct past *p, uint64_t owner, const struct call *k, const int32_t *tokens) {
-        uint32_t n = k->a.counts.n_prompt, most = 0;
-
-        for (; p; p = p->next)
-                if ((p->is_public || p->owner == owner) && p->call != k)
-                        most = MAX(most, common(tokens, n, p->tokens, p->n));
-        return most;
-}
-
-static void check_one(struct life *l, const struct call *k) {
-        const struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
-        const struct counts *both[] = {&k->a.counts, &k->a.counts_done};
-        int32_t *memory = memory_of(&m->c);
-        uint32_t most = k->n_before;
-
-        most = MAX(most, longest(l->past, m->owner, k, memory));
-        most = MAX(most, longest(l->published, m->owner, k, memory));
-        free(memory);
-        for (size_t i = 0; i < ARRAY_SIZE(both); i++) {
-                const struct counts *c = both[i];
-
-                if (MAX(c->n_ram + c->n_disk + c->n_shared, c->differs_at) > most)
-                        life_fail(l, "foreign",
-                                "%u tokens from RAM, %u from disk and %u shared were reused, and "
-                                "it differs at %u, but its user has said only %u of them before",
-                                c->n_ram, c->n_disk, c->n_shared, c->differs_at, most);
-        }
-}
-
-static void past_add(struct past **list, const struct mirror *m, uint32_t n, bool is_public,
-        const struct call *k) {
-        struct past *past = need(malloc(sizeof(*past) + n * sizeof(past->tokens[0])));
-        int32_t *memory = memory_of(&m->c);
-
-        *past = (struct past){
-                .next = *list, .owner = m->owner, .n = n, .is_public = is_public, .call = k};
-        if (n > 0)
-                memcpy(past->tokens, memory, n * sizeof(past->tokens[0]));
-        free(memory);
-        *list = past;
-}
-
-struct past *past_free(struct past *p) {
-        while (p) {
-                struct past *next = p->next;
-
-                free(p);
-                p = next;
-        }
-        return NULL;
-}
-
-static void note_published(struct life *l) {
-        for (size_t i = 0; i < N_SLOTS; i++)
-                if (l->m[i].id && l->m[i].c.n_published > 0)
-                        past_add(&l->published, &l->m[i], l->m[i].c.n_published, true, NULL);
-}
-
-void life_begin_group(struct life *l) {
-        for (struct past *p = l->past; p; p = p->next)
-                p->call = NULL;
-        l->published = past_free(l->published);
-        note_published(l);
-}
-
-void life_check_sharing(struct life *l) {
-        bool killed[N_UIDS] = {false};
-
-        /* What was cancelled is in no history, but may still serve its user; what was killed could
-         * until then. */
-        for (size_t i = 0; i < l->n_calls; i++) {
-                const struct call *k = &l->calls[i];
-
-                bool unanswered = k->a.kind == ENGINE_DONE && k->a.n_tokens == 0 &&
-                                  k->a.finish == ENGINE_FINISH_CANCELLED;
-
-                if (!op_generates(k->op->kind) || (k->a.kind == ENGINE_DONE && !unanswered))
-                        continue;
-                if (unanswered || (k->a.final && k->a.err.code == ERR_CANCELLED))
-                        l->aborted[life_owner_index(k->q.owner)] = true;
-                killed[life_owner_index(k->q.owner)] = true;
-        }
-        note_published(l);
-        for (size_t i = 0; i < l->n_calls; i++) {
-                const struct call *k = &l->calls[i];
-
-                if (!op_generates(k->op->kind) || k->a.kind != ENGINE_DONE ||
-                        l->aborted[life_owner_index(k->q.owner)] ||
-                        killed[life_owner_index(k->q.owner)])
-                        continue;
-                l->at = k->index;
-                check_one(l, k);
-        }
 }
