@@ -95,7 +95,9 @@ static const struct setting table[] = {
         {"max-header", SETTING_SIZE, AT(max_header), 1024, 1u << 20, "64K", .metavar = "BYTES",
                 .help = "Longest head of a request."},
         {"max-body", SETTING_SIZE, AT(max_body), 1024, 1u << 30, "32M", .metavar = "BYTES",
-                .help = "Longest body of a request."},
+                .help = "Longest body of a request. One whose values take more than 64 MiB and "
+                        "four "
+                        "times its length is refused, too."},
         {"max-bodies", SETTING_SIZE, AT(max_bodies), 1u << 20, 1ull << 36, "256M",
                 .metavar = "BYTES",
                 .help = "Bodies of all requests together, shared likewise. A request beyond it is "

@@ -352,7 +352,7 @@ static int get_items(
         if (!json_is_array(value))
                 return fields_wrong(fields, name, "a string or an array of items", e);
         if (json_array_size(value) > RESPONSES_MAX_ITEMS)
-                return fields_wrong(fields, name, "an array of at most 4096 items", e);
+                return fields_wrong(fields, name, "an array of at most 65536 items", e);
         *ret = value;
         return 0;
 }

@@ -36,7 +36,8 @@
 #include "client/gateway/writer.h"
 
 enum {
-        RESPONSES_MAX_ITEMS = 4096,     /* of one input */
+        RESPONSES_MAX_ITEMS =
+                65536, /* of one input: several make one message, of which the daemon takes 16384 */
         RESPONSES_MAX_REFERENCES = 1024 /* of these */
 };
 

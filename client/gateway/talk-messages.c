@@ -5,8 +5,8 @@
  * 1. Messages of the assistant without text and calls are left out: agents keep them after streams that were cut,
  *    and Find counts them as not there.
  * 2. Calls without an id get one, and results without the id of their call get that of the first call in front of
- *    them which has no result yet (and has their name, if they have one). The ids of a reply's calls in the
- *    conversation are others; talk-results.c puts them in once a Continue has refused ours.
+ *    them which has no result yet (and has their name, if they have one), of the first MAX_OPEN of such calls. The ids
+ *    of a reply's calls in the conversation are others; talk-results.c puts them in once a Continue has refused ours.
  * 3. Messages of the assistant that follow each other become one where the second has calls alone, since results answer
  *    the calls of the one message before them.
  * 4. Messages of the system are told as they are, until the daemon refuses one where it stands. Then those in front
@@ -14,22 +14,34 @@
  *    one system message in front. This is remembered for the model (backend_set_one_system()), so that the
  *    next request is told like this one from the beginning, and finds it.
  *
+ * 5. A form has at most MAX_MESSAGES messages, MAX_CALLS calls and MAX_CALLS results, so a body of short ones does not hold up
+ *    other clients: all of this is done between two looks at the sockets. The daemon takes fewer.
+ *
  * Nothing here depends on what the daemon has, so the same history is always told in the same way.
  */
 #include "base/utf8.h"
+#include "base/util.h"
 #include "client/gateway/talk-private.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+        MAX_MESSAGES = 65536,
+        MAX_CALLS = 16384, /* of all messages together; as many results */
+        MAX_OPEN = 256     /* as many as a reply may have (ENGINE_MAX_CALLS) */
+};
 
 /* What the messages so far lead to. */
 struct teller {
         struct talk *talk;
         struct confab_message *out; /* [n] */
         size_t n;
-        size_t call_count; /* calls that have got an id */
-        size_t group;      /* the first message whose calls may be answered next */
-        bool is_front;     /* nobody else than the system has spoken, in a new conversation */
+        size_t call_count;                 /* calls that have got an id */
+        size_t calls_room;                 /* of the last message's list of calls */
+        struct confab_call open[MAX_OPEN]; /* calls that may be answered next, in their order */
+        size_t n_open;
+        bool is_front; /* nobody else than the system has spoken, in a new conversation */
 };
 
 static int no_memory(struct err *e) {
@@ -99,15 +111,31 @@ static struct confab_message *place_of(struct teller *t, const struct confab_mes
         return &t->out[t->n++];
 }
 
+/* Room for @n calls in the last message. NULL: no memory. */
+static struct confab_call *grow_calls(struct teller *t, struct confab_message *out, size_t n) {
+        struct confab_call *calls;
+        size_t room = MAX(n, 2 * t->calls_room);
+
+        if (out->n_calls > 0 && n <= t->calls_room)
+                return (struct confab_call *)(uintptr_t)out->calls;
+        if (out->n_calls == 0)
+                room = n;
+        calls = form_alloc(t->talk->form, room * sizeof(*calls) + 1);
+        if (!calls)
+                return NULL;
+        if (out->n_calls > 0)
+                memcpy(calls, out->calls, out->n_calls * sizeof(*calls));
+        t->calls_room = room;
+        return calls;
+}
+
 static int put_assistant(struct teller *t, const struct confab_message *message, struct err *e) {
         struct confab_message *out = place_of(t, message);
         size_t n_before = out->n_calls, n = n_before + message->n_calls;
-        struct confab_call *calls = form_alloc(t->talk->form, n * sizeof(*calls) + 1);
+        struct confab_call *calls = grow_calls(t, out, n);
 
         if (!calls)
                 return no_memory(e);
-        if (n_before > 0)
-                memcpy(calls, out->calls, n_before * sizeof(*calls));
         for (size_t i = n_before; i < n; i++) {
                 char id[32];
 
@@ -117,6 +145,8 @@ static int put_assistant(struct teller *t, const struct confab_message *message,
                         calls[i].id = form_strdup(t->talk->form, id);
                 if (!calls[i].id)
                         return no_memory(e);
+                if (t->n_open < MAX_OPEN)
+                        t->open[t->n_open++] = calls[i];
         }
         out->calls = calls;
         out->n_calls = n;
@@ -125,23 +155,21 @@ static int put_assistant(struct teller *t, const struct confab_message *message,
         return 0;
 }
 
-static bool has_result(const struct teller *t, const char *id) {
-        for (size_t m = t->group; m < t->n; m++)
-                for (size_t i = 0; i < t->out[m].n_results; i++)
-                        if (strcmp(t->out[m].results[i].call_id, id) == 0)
-                                return true;
-        return false;
+/* The calls with this id have a result. */
+static void close_calls(struct teller *t, const char *id) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < t->n_open; i++)
+                if (strcmp(t->open[i].id, id) != 0)
+                        t->open[n++] = t->open[i];
+        t->n_open = n;
 }
 
 /* The id of the first call that waits for a result; @name: of this function, or NULL. */
 static const char *waiting_call(const struct teller *t, const char *name) {
-        for (size_t m = t->group; m < t->n; m++)
-                for (size_t i = 0; i < t->out[m].n_calls; i++) {
-                        const struct confab_call *call = &t->out[m].calls[i];
-
-                        if ((!name || strcmp(call->name, name) == 0) && !has_result(t, call->id))
-                                return call->id;
-                }
+        for (size_t i = 0; i < t->n_open; i++)
+                if (!name || strcmp(t->open[i].name, name) == 0)
+                        return t->open[i].id;
         return NULL;
 }
 
@@ -165,6 +193,7 @@ static int put_results(struct teller *t, const struct confab_message *message, s
                 results[i] = message->results[i];
                 results[i].call_id = id ? id : TALK_NO_CALL;
                 out->n_results = i + 1;
+                close_calls(t, results[i].call_id);
         }
         return 0;
 }
@@ -179,7 +208,7 @@ static int put(struct teller *t, const struct confab_message *message, struct er
         if (message->role == CONFAB_ROLE_ASSISTANT && has_no_text(message) && message->n_calls == 0)
                 return 0;
         if (!goes_on)
-                t->group = t->n;
+                t->n_open = 0;
         if (message->role == CONFAB_ROLE_SYSTEM)
                 return put_system(t, message, e);
         t->is_front = false;
@@ -191,16 +220,32 @@ static int put(struct teller *t, const struct confab_message *message, struct er
         return 0;
 }
 
+/* Rule 5. */
+static int count_all(const struct form_fields *fields, struct err *e) {
+        size_t n_calls = 0, n_results = 0;
+
+        for (size_t i = 0; i < fields->n_messages; i++) {
+                n_calls += fields->messages[i].n_calls;
+                n_results += fields->messages[i].n_results;
+        }
+        if (fields->n_messages > MAX_MESSAGES)
+                return err_set(e, ERR_INVALID, "%zu messages, more than %d", fields->n_messages,
+                        MAX_MESSAGES);
+        if (MAX(n_calls, n_results) > MAX_CALLS)
+                return err_set(e, ERR_INVALID, "%zu calls and %zu results, more than %d", n_calls,
+                        n_results, MAX_CALLS);
+        return 0;
+}
+
 int talk_tell_messages(struct talk *talk, struct err *e) {
         const struct form_fields *fields = talk->fields;
-        size_t size;
         struct teller t = {
                 .talk = talk, .is_front = fields->place != FORM_AT || fields->at_turn == 0};
-        int r = 0;
+        int r = count_all(fields, e);
 
-        if (__builtin_mul_overflow(fields->n_messages + 1, sizeof(*t.out), &size))
-                return no_memory(e);
-        t.out = form_alloc(talk->form, size);
+        if (r < 0)
+                return r;
+        t.out = form_alloc(talk->form, (fields->n_messages + 1) * sizeof(*t.out));
         if (!t.out)
                 return no_memory(e);
         for (size_t i = 0; r == 0 && i < fields->n_messages; i++)

@@ -61,12 +61,10 @@ bool talk_was_mistaken(struct talk *talk, const struct confab_event *event) {
 
 /* ---- telling ---- */
 
-/* The call that message @at answers with the id @id, or NULL. */
+/* The call with the id @id of what the assistant said in front of message @at, or NULL. */
 static const struct confab_call *find_call(const struct talk *talk, size_t at, const char *id) {
         const struct confab_message *messages = talk->messages;
 
-        while (at > 0 && messages[at - 1].role == CONFAB_ROLE_TOOL)
-                at--;
         for (; at > 0 && messages[at - 1].role == CONFAB_ROLE_ASSISTANT; at--)
                 for (size_t i = 0; i < messages[at - 1].n_calls; i++)
                         if (strcmp(messages[at - 1].calls[i].id, id) == 0)
@@ -74,13 +72,14 @@ static const struct confab_call *find_call(const struct talk *talk, size_t at, c
         return NULL;
 }
 
-static int put_results(const struct talk *talk, size_t at, struct buf *out) {
-        const struct confab_message *message = &talk->messages[at];
+/* @asked: where the results in a row with it begin, behind what they answer. */
+static int put_results(const struct talk *talk, const struct confab_message *message, size_t asked,
+        struct buf *out) {
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < message->n_results; i++) {
                 const struct confab_result *result = &message->results[i];
-                const struct confab_call *call = find_call(talk, at, result->call_id);
+                const struct confab_call *call = find_call(talk, asked, result->call_id);
                 const char *name = call ? call->name : result->name;
 
                 r = buf_printf(out, "%sResult%s%s:\n", i > 0 ? "\n\n" : "",
@@ -108,14 +107,14 @@ static int put_calls(const struct confab_message *message, struct buf *out) {
         return r;
 }
 
-static int tell(struct talk *talk, size_t at, struct buf *text) {
+static int tell(struct talk *talk, size_t at, size_t asked, struct buf *text) {
         struct confab_message *message = &talk->messages[at];
         bool is_result = message->role == CONFAB_ROLE_TOOL;
         char *copy;
         int r;
 
         text->size = 0;
-        r = is_result ? put_results(talk, at, text) : put_calls(message, text);
+        r = is_result ? put_results(talk, message, asked, text) : put_calls(message, text);
         copy = r < 0 ? NULL : form_text(talk->form, text->data, text->size);
         if (!copy)
                 return -ERR_NOMEM;
@@ -129,12 +128,18 @@ static int tell(struct talk *talk, size_t at, struct buf *text) {
 
 int talk_tell_plainly(struct talk *talk, struct err *e) {
         struct buf text = BUF_NULL;
+        size_t asked = talk->n_messages;
         int r = 0;
 
         /* Backwards: results look for their calls in front of them. */
-        for (size_t i = talk->n_messages; r == 0 && i-- > 0;)
+        for (size_t i = talk->n_messages; r == 0 && i-- > 0;) {
+                asked = MIN(asked, i);
+                while (asked > 0 && talk->messages[asked - 1].role == CONFAB_ROLE_TOOL &&
+                        talk->messages[asked].role == CONFAB_ROLE_TOOL)
+                        asked--;
                 if (talk->messages[i].n_calls > 0 || talk->messages[i].role == CONFAB_ROLE_TOOL)
-                        r = tell(talk, i, &text);
+                        r = tell(talk, i, asked, &text);
+        }
         buf_deinit(&text);
         return r < 0 ? err_set(e, ERR_NOMEM, "no memory for the messages") : 0;
 }

@@ -34,6 +34,9 @@ def body(text):
     return POST + JSON + b"Content-Length: %d\r\n\r\n" % len(text) + text
 
 
+CALL = (b"{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"a\", \"type\": \"function\","
+        b" \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}]}")
+
 # Each: name, what is sent, and options: "half" (the sending side is closed then), "drip" (a byte at a time)
 CASES = (
     ("Content-Length and chunked", behind(b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n"), "evil"),
@@ -67,6 +70,8 @@ CASES = (
     ("bytes that are no UTF-8", body(b"{\"messages\": [{\"role\": \"user\", \"content\": \"\xff\xfe\"}], \"max_tokens\": 1}"), ""),
     ("a NUL in a message", body(b"{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0000b\"}], \"max_tokens\": 1}"), ""),
     ("100,000 brackets", body(b"{\"messages\": " + b"[" * 100000), ""),
+    ("8 MB of empty objects", body(b"{\"messages\": [" + b"{}," * ((8 << 20) // 3) + b"0]}"), ""),
+    ("12,000 calls in a row", body(b"{\"messages\": [" + b", ".join([CALL] * 12000) + b"]}"), ""),
     ("messages of numbers", body(b"{\"messages\": [1, 2, 3]}"), ""),
     ("max_tokens of 10^30", body(b"{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"max_tokens\": 1e30}"), ""),
 )
