@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-http UNIX-SOCKET|PORT: a measuring client for streamed chat completions. It reads requests from stdin, each
+ * bench-http UNIX-SOCKET|PORT [close]: a measuring client for streamed chat completions. It reads requests from stdin, each
  * as a line with its size in bytes and then the bytes as they are to be sent, and answers each with a line of JSON
  *
  *      {"first":SECONDS,"total":SECONDS,"size":BYTES}
  *
- * and the answer's bytes as they came. Seconds count from before the request is sent (or the connection made, which is
- * kept for as long as the server keeps it) to the bytes that complete the first piece of text, and to the end. Without any
+ * and the answer's bytes as they came. Seconds count from before the request is sent, or the connection made: it is kept, unless
+ * "close" is given for a server that keeps none after a stream, to the bytes that complete the first piece of text, and to the end. Without any
  * text "first" is the end. Anything that is no HTTP ends the program; what the answer says is for the caller.
  *
  * It only looks for what it needs, so that next to nothing of what it measures is its own: a client that reads
@@ -131,8 +131,8 @@ static bool is_complete(const struct reading *x) {
         return x->has_length && x->data.size >= x->body + x->length;
 }
 
-/* Closes @s where the server has. Returns the connection for the next request, or -1. */
-static int ask(const char *where, int s, const struct buf *request) {
+/* Returns the connection for the next request, or -1. */
+static int ask(const char *where, int s, bool keep, const struct buf *request) {
         struct reading x = {.data = BUF_NULL};
         double begin = bench_now(), end;
         ssize_t n = 1;
@@ -163,8 +163,7 @@ static int ask(const char *where, int s, const struct buf *request) {
         fwrite(x.data.data, 1, x.data.size, stdout);
         fflush(stdout);
         buf_deinit(&x.data);
-        /* A server that closes does so at once, or has said so. */
-        if (n > 0 && recv(s, &(char){0}, 1, MSG_DONTWAIT | MSG_PEEK) != 0)
+        if (n > 0 && keep)
                 return s;
         close(s);
         return -1;
@@ -176,8 +175,8 @@ int main(int argc, char **argv) {
         size_t size = 0;
         int s = -1;
 
-        if (argc != 2) {
-                fputs("usage: bench-http UNIX-SOCKET|PORT\n", stderr);
+        if (argc != 2 && (argc != 3 || strcmp(argv[2], "close") != 0)) {
+                fputs("usage: bench-http UNIX-SOCKET|PORT [close]\n", stderr);
                 return 2;
         }
         while (getline(&line, &size, stdin) > 0) {
@@ -191,7 +190,7 @@ int main(int argc, char **argv) {
                 if (fread(request.data, 1, n, stdin) != n)
                         bench_die("the request is not complete");
                 request.size = n;
-                s = ask(argv[1], s, &request);
+                s = ask(argv[1], s, argc == 2, &request);
         }
         if (s >= 0)
                 close(s);

@@ -117,8 +117,8 @@ class Stopwatch:
     """A client in C that measures (bench-http); what it measures is the server's time, and hardly its own."""
 
     def __init__(self, b, side):
-        where = str(side.port) if isinstance(side, Server) else side.path
-        self.program = subprocess.Popen([b.program("http"), where], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        where = [str(side.port), "close"] if isinstance(side, Server) else [side.path]
+        self.program = subprocess.Popen([b.program("http"), *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, data):
         """Send a request: (seconds to the first text, the answer)."""
