@@ -54,6 +54,9 @@ static int load(json_t **ret, const char *text, size_t size, size_t flags, json_
         json_set_alloc_funcs(tree.malloc, tree.free);
         if (tree.r < 0) {
                 json_decref(root);
+                /* Else the allocator keeps all of the small pieces. */
+                if (tree.r == -ERR_TOO_LARGE)
+                        malloc_trim(0);
                 return tree.r;
         }
         *ret = root;
