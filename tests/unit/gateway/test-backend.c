@@ -109,6 +109,17 @@ static void tell_model(struct peer *peer, const char *name) {
         peer_send(peer, &event);
 }
 
+static void refuse_model(struct peer *peer) {
+        uint64_t id = peer_expect(peer, CONFAB__V1__REQUEST__VERB_MODEL_INFO);
+
+        peer_send_error(peer, id, "limit", "too many", true);
+}
+
+/* What ask() asked. */
+static void answer_close(struct peer *peer) {
+        peer_send_empty(peer, peer_expect(peer, CONFAB__V1__REQUEST__VERB_CLOSE));
+}
+
 /* A connection that asks for the model: it is told with @name. */
 static void take(struct stage *s, struct peer *peer, const char *name) {
         take_silent(s, peer);
@@ -169,7 +180,7 @@ static void test_reuse(void **state) {
         answers.put = &line;
         ask(line, &answers);
         take(&s, &peer, "m");
-        peer_send_empty(&peer, peer_expect(&peer, CONFAB__V1__REQUEST__VERB_CLOSE));
+        answer_close(&peer);
         run_until(&s, &answers.ended);
         assert_false(answers.failed);
         assert_null(line);
@@ -283,7 +294,7 @@ static void test_asks_once(void **state) {
         ask(lines[2], &answers);
         run_now(&s);
         assert_string_equal(backend_model(backend)->name, "m");
-        peer_send_empty(&peers[2], peer_expect(&peers[2], CONFAB__V1__REQUEST__VERB_CLOSE));
+        answer_close(&peers[2]);
         run_until(&s, &answers.ended);
         assert_false(answers.failed);
         /* The line that asked has gone; one that lives, but never asked, does not stand for the model. */
@@ -294,7 +305,7 @@ static void test_asks_once(void **state) {
         take(&s, &peers[3], "n");
         ask(lines[3], &answers);
         run_now(&s);
-        peer_send_empty(&peers[3], peer_expect(&peers[3], CONFAB__V1__REQUEST__VERB_CLOSE));
+        answer_close(&peers[3]);
         run_until(&s, &answers.ended);
         assert_string_equal(backend_model(backend)->name, "n");
         for (size_t i = 1; i < 4; i++) {
@@ -319,7 +330,7 @@ static void test_waits(void **state) {
         take_silent(&s, &peer);
         take_silent(&s, &other);
         run_now(&s);
-        peer_send_empty(&other, peer_expect(&other, CONFAB__V1__REQUEST__VERB_CLOSE));
+        answer_close(&other);
         run_now(&s);
         assert_int_equal(answers.n, 0);
         line_pause(second); /* of its own */
@@ -355,11 +366,10 @@ static void test_question_goes_on(void **state) {
         ask(lines[0], &unused);
         ask(lines[3], &answers);
         run_now(&s);
-        peer_send_empty(&peers[3], peer_expect(&peers[3], CONFAB__V1__REQUEST__VERB_CLOSE));
+        answer_close(&peers[3]);
         line_put(lines[0]); /* closed: its request is in flight */
         run_now(&s);
-        peer_send_error(&peers[1], peer_expect(&peers[1], CONFAB__V1__REQUEST__VERB_MODEL_INFO),
-                "limit", "too many", true);
+        refuse_model(&peers[1]);
         run_now(&s);
         (void)peer_expect(&peers[2], CONFAB__V1__REQUEST__VERB_MODEL_INFO);
         run_now(&s);
@@ -417,13 +427,11 @@ static void test_asks_again(void **state) {
         setup(&s);
         first = get(&s, &s.self);
         take_silent(&s, &peer);
-        peer_send_error(&peer, peer_expect(&peer, CONFAB__V1__REQUEST__VERB_MODEL_INFO), "limit",
-                "too many", true);
+        refuse_model(&peer);
         run_now(&s);
         second = get(&s, &s.self);
         take_silent(&s, &other);
-        peer_send_error(&other, peer_expect(&other, CONFAB__V1__REQUEST__VERB_MODEL_INFO), "limit",
-                "too many", true);
+        refuse_model(&other);
         run_now(&s);
         line_put(second);
         assert_int_equal(count(&s, true), 1);
@@ -453,7 +461,7 @@ static void test_pause(void **state) {
         take(&s, &peer, "m");
         run_now(&s);
         line_pause(line);
-        peer_send_empty(&peer, peer_expect(&peer, CONFAB__V1__REQUEST__VERB_CLOSE));
+        answer_close(&peer);
         run_now(&s);
         assert_int_equal(answers.n, 0);
         line_resume(line);
@@ -487,8 +495,7 @@ static void test_models(void **state) {
         assert_false(ready);
         take(&s, &peer, "m");
         /* The question of backends_refresh() itself; the line's own has been answered. */
-        peer_send_error(&peer, peer_expect(&peer, CONFAB__V1__REQUEST__VERB_MODEL_INFO), "limit",
-                "too many", true);
+        refuse_model(&peer);
         run_until(&s, &ready);
         assert_false(unwanted);
         assert_true(model->known);
