@@ -22,19 +22,21 @@ HERE = pathlib.Path(__file__).resolve().parent / 'sid'
 ROOT = os.environ.get('CONFAB_PEER_ROOT', '')
 
 
-def why_not(package):
-    """Why the package cannot be used, or None."""
+def why_not(package, program=None):
+    """Why the package cannot be used, or the program that it only recommends; or None."""
     if not ROOT:
         return 'no --peer-root'
     if not pathlib.Path(ROOT, 'var/lib/dpkg/info', f'{package}.list').exists():
         return f'no {package} in {ROOT}'
+    if program and not os.path.lexists(f'{ROOT}/usr/bin/{program}'):
+        return f'no {program} in {ROOT}'
     if os.getuid() or not shutil.which('unshare'):
         return 'it takes root and unshare'
     return None
 
 
-def need(package):
-    why = why_not(package)
+def need(package, program=None):
+    why = why_not(package, program)
     if why:
         harness.skip('all of it', why)
         harness.finish()
