@@ -61,7 +61,7 @@ static int reserve(struct http_exchange *exchange, size_t size, struct err *e) {
         body = realloc(exchange->body, capacity);
         if (!body) {
                 share_give(share, capacity - old);
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         }
         exchange->body = body;
         exchange->body_capacity = capacity;

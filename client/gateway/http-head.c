@@ -139,7 +139,7 @@ static int parse_query(struct http_head *head, char *query, unsigned *ret_status
                 return bad(414, e, "more than %d parameters", HTTP_MAX_PARAMETERS);
         head->parameters = calloc(n, sizeof(*head->parameters));
         if (!head->parameters)
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         for (char *next = query; next;) {
                 char *name = next, *value;
 
@@ -309,7 +309,7 @@ static int join_fields(
                         /* The values are in the text once; ", " is no longer than ":" and its CR LF. */
                         at = head->joined = malloc(text_size + 1);
                         if (!at)
-                                return err_set(e, ERR_NOMEM, "out of memory");
+                                return err_no_memory(e);
                 }
                 join_one(head, i, &at);
         }
@@ -438,7 +438,7 @@ static int parse_lines(
                 return bad(431, e, "more than %d fields", HTTP_MAX_FIELDS);
         head->fields = calloc(n_fields + 1, sizeof(*head->fields));
         if (!head->fields)
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         while (r == 0 && *next != '\r') {
                 line = next;
                 next = cut_line(line);
@@ -459,7 +459,7 @@ int http_head_parse(
         }
         ret->text = text_dup(text, size);
         if (!ret->text)
-                return err_set(e, ERR_NOMEM, "out of memory");
+                return err_no_memory(e);
         for (const char *p = ret->text; *p; p++)
                 n_lines += *p == '\n';
         /* The first line and the empty one are no fields. */

@@ -108,18 +108,17 @@ static struct confab_message *place_of(struct teller *t, const struct confab_mes
         }
         t->out[t->n] = *message;
         t->out[t->n].n_calls = 0;
+        t->calls_room = 0;
         return &t->out[t->n++];
 }
 
-/* Room for @n calls in the last message. NULL: no memory. */
+/* The list of calls of @out, the last message, with room for @n. NULL: no memory. */
 static struct confab_call *grow_calls(struct teller *t, struct confab_message *out, size_t n) {
         struct confab_call *calls;
         size_t room = MAX(n, 2 * t->calls_room);
 
-        if (out->n_calls > 0 && n <= t->calls_room)
+        if (t->calls_room > 0 && n <= t->calls_room)
                 return (struct confab_call *)(uintptr_t)out->calls;
-        if (out->n_calls == 0)
-                room = n;
         calls = form_alloc(t->talk->form, room * sizeof(*calls) + 1);
         if (!calls)
                 return NULL;
