@@ -234,15 +234,15 @@ static int add_option(struct cli *cli, struct cli_results *x, const char *s) {
 
 /* A string, or the text of any other JSON value. */
 static int take_value(struct json_reader *j, char **ret, bool any, struct err *e) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         size_t start;
         int r = json_next(j, &item, e);
 
         if (r < 0)
                 return r;
-        if (*ret || (item != JSON_STRING && !any))
+        if (*ret || (item != JSON_ITEM_STRING && !any))
                 return json_wrong(j, e, *ret ? "a key twice" : "this is no string");
-        if (item == JSON_STRING) {
+        if (item == JSON_ITEM_STRING) {
                 if (j->string.size > 0 && memchr(j->string.data, 0, j->string.size))
                         return json_wrong(j, e, "a string with a NUL");
                 *ret = text_dup(j->string.data, j->string.size);
@@ -257,10 +257,10 @@ static int take_value(struct json_reader *j, char **ret, bool any, struct err *e
 }
 
 static int take_result(struct json_reader *j, struct cli_result *to, struct err *e) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         int r;
 
-        while ((r = json_next(j, &item, e)) == 0 && item == JSON_KEY) {
+        while ((r = json_next(j, &item, e)) == 0 && item == JSON_ITEM_KEY) {
                 if (json_is(j, "call_id") || json_is(j, "tool_call_id"))
                         r = take_value(j, &to->call_id, false, e);
                 else if (json_is(j, "name"))
@@ -278,17 +278,17 @@ static int take_result(struct json_reader *j, struct cli_result *to, struct err 
 }
 
 static int parse_results(struct cli_results *x, struct json_reader *j, struct err *e) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         int r = json_next(j, &item, e);
 
-        if (r == 0 && item != JSON_ARRAY)
+        if (r == 0 && item != JSON_ITEM_ARRAY)
                 r = json_wrong(j, e, "results are an array");
-        while (r == 0 && (r = json_next(j, &item, e)) == 0 && item == JSON_OBJECT) {
+        while (r == 0 && (r = json_next(j, &item, e)) == 0 && item == JSON_ITEM_OBJECT) {
                 struct cli_result *to = add_result(x);
 
                 r = to ? take_result(j, to, e) : err_set(e, ERR_NOMEM, "no memory for results");
         }
-        if (r == 0 && item != JSON_ARRAY_END)
+        if (r == 0 && item != JSON_ITEM_ARRAY_END)
                 r = json_wrong(j, e, "a result is an object");
         return r == 0 ? json_next(j, &item, e) : r;
 }

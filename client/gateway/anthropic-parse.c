@@ -12,6 +12,7 @@
 #include "base/about.h"
 #include "client/gateway/anthropic.h"
 #include "client/gateway/form-json.h"
+#include "client/gateway/jansson-read.h"
 #include <string.h>
 
 static int parse_sampling(
@@ -260,7 +261,7 @@ static int parse_thinking(
 static int parse_session(
         struct form *form, struct fields *fields, const json_t *body, struct err *e) {
         const char *user = NULL, *session;
-        json_t *metadata = NULL, *root;
+        json_t *metadata = NULL, *root = NULL;
         size_t length;
         int r = fields_object(fields, body, "metadata", &metadata, e);
 
@@ -271,7 +272,8 @@ static int parse_session(
         if (r < 0)
                 return r;
         fields_leave(fields, length);
-        root = user ? json_loads(user, 0, NULL) : NULL;
+        if (user)
+                (void)jansson_read(&root, user, strlen(user), NULL);
         session = json_string_value(json_object_get(root, "session_id"));
         if (session && *session && strlen(session) <= ABOUT_SESSION_MAX) {
                 form_fields(form)->session = form_strdup(form, session);

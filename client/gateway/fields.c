@@ -1,82 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/gateway/fields.h"
 #include "base/util.h"
-#include <malloc.h>
+#include "client/gateway/jansson-read.h"
 #include <math.h>
 #include <stdio.h>
-
-/* A value takes up to some hundred times as many bytes as its text, so a body of many short ones would take gigabytes.
- * A text as long as the body is there four times at most while it is read. */
-#define TREE_LEAST ((size_t)64 << 20)
-#define TREE_TIMES 4
-
-/* libjansson 2.14 goes on without memory in places: it loses a character of a long string, or takes it for a wrong
- * one. So its allocations are watched while it reads. */
-static struct {
-        json_malloc_t malloc;
-        json_free_t free;
-        size_t size, limit; /* bytes held now */
-        int r;              /* 0, or what was the matter */
-} tree;
-
-static void *watched_malloc(size_t size) {
-        void *memory = NULL;
-
-        if (tree.r == 0 && size > tree.limit - tree.size)
-                tree.r = -ERR_TOO_LARGE;
-        if (tree.r == 0) {
-                memory = tree.malloc(size);
-                if (!memory)
-                        tree.r = -ERR_NOMEM;
-        }
-        /* The allocator may give more than was asked for. */
-        if (memory)
-                tree.size += MIN(malloc_usable_size(memory), tree.limit - tree.size);
-        return memory;
-}
-
-static void watched_free(void *memory) {
-        if (memory)
-                tree.size -= MIN(malloc_usable_size(memory), tree.size);
-        tree.free(memory);
-}
-
-/* 0; 1: no JSON; -ERR_NOMEM, -ERR_TOO_LARGE. */
-static int load(json_t **ret, const char *text, size_t size, size_t flags, json_error_t *error) {
-        json_t *root;
-
-        json_get_alloc_funcs(&tree.malloc, &tree.free);
-        json_set_alloc_funcs(watched_malloc, watched_free);
-        tree.size = 0;
-        tree.limit = TREE_LEAST + TREE_TIMES * size;
-        tree.r = 0;
-        root = json_loadb(text, size, JSON_ALLOW_NUL | flags, error);
-        json_set_alloc_funcs(tree.malloc, tree.free);
-        if (tree.r < 0) {
-                json_decref(root);
-                /* Else the allocator keeps all of the small pieces. */
-                if (tree.r == -ERR_TOO_LARGE)
-                        malloc_trim(0);
-                return tree.r;
-        }
-        *ret = root;
-        return root ? 0 : 1;
-}
+#include <string.h>
 
 int fields_parse(json_t **ret, const char *text, size_t size, struct err *e) {
-        json_error_t error;
+        struct err why;
         json_t *root;
-        int r = load(&root, text, size, 0, &error);
+        int r = jansson_read(&root, text, size, &why);
 
-        if (r == -ERR_NOMEM)
-                return err_no_memory(e);
+        if (r == -ERR_INVALID)
+                return err_set(e, ERR_INVALID, "the body is not JSON: %s", why.msg);
         if (r == -ERR_TOO_LARGE)
-                return err_set(e, ERR_TOO_LARGE,
-                        "the body has too many values: it takes more than %zu bytes of memory",
-                        tree.limit);
-        if (r == 1)
-                return err_set(e, ERR_INVALID, "the body is not JSON: %s (line %d, column %d)",
-                        error.text, error.line, error.column);
+                return err_set(e, ERR_TOO_LARGE, "the body has %s", why.msg);
+        if (r < 0)
+                return err_no_memory(e);
         if (!json_is_object(root)) {
                 json_decref(root);
                 return err_set(e, ERR_INVALID, "the body is not a JSON object");
@@ -86,9 +26,9 @@ int fields_parse(json_t **ret, const char *text, size_t size, struct err *e) {
 }
 
 int fields_parse_value(json_t **ret, const char *text) {
-        json_error_t error;
+        int r = jansson_read(ret, text, strlen(text), NULL);
 
-        return load(ret, text, strlen(text), JSON_DECODE_ANY, &error);
+        return r == -ERR_INVALID ? 1 : r;
 }
 
 __attribute__((format(printf, 2, 3))) static size_t enter(

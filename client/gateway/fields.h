@@ -13,9 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Parse a body: an object, UTF-8; of keys that are there twice the last counts (nesting is bounded by libjansson: 2048). *ret is to be given to
- * json_decref(). -ERR_INVALID with line and column; -ERR_TOO_LARGE: it would take more than 64 MiB and four times @size; -ERR_NOMEM. One
- * thread at a time. */
+/* Parse a body: an object, UTF-8, nested at most 64 deep; of keys that are there twice the last counts. *ret is to be given to
+ * json_decref(). Errors as jansson_read() (jansson-read.h). */
 int fields_parse(json_t **ret, const char *text, size_t size, struct err *e);
 /* The same of a value of any type, such as a parameter of a query. 1: the text is no JSON; -ERR_TOO_LARGE, -ERR_NOMEM. */
 int fields_parse_value(json_t **ret, const char *text);

@@ -6,6 +6,7 @@
 #include "client/gateway/responses-fetch.h"
 #include "base/util.h"
 #include "client/gateway/form-json.h"
+#include "client/gateway/jansson-read.h"
 #include <string.h>
 
 static struct responses_fetching *fetching_of(struct asker *asker) {
@@ -65,13 +66,12 @@ static json_t *flatten(json_t *tool) {
 }
 
 static int take_tools(struct responses_fetching *fetching, const char *tools) {
-        json_error_t error;
-        json_t *list = json_loads(tools, 0, &error), *tool;
+        json_t *list, *tool;
         size_t i;
-        int r = 0;
+        int r = jansson_read(&list, tools, strlen(tools), NULL);
 
-        if (!list)
-                return json_error_code(&error) == json_error_out_of_memory ? -ERR_NOMEM : 0;
+        if (r < 0)
+                return r == -ERR_INVALID ? 0 : r;
         json_array_foreach(list, i, tool) {
                 json_t *flat = json_is_object(tool) ? flatten(tool) : json_incref(tool);
 

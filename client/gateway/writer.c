@@ -5,13 +5,13 @@
 #include "client/gateway/writer.h"
 
 int writer_is_object(const char *text, size_t size) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         struct json_reader reader;
         int r;
 
         json_reader_init(&reader, text, size);
         r = json_next(&reader, &item, NULL);
-        if (r == 0 && item != JSON_OBJECT)
+        if (r == 0 && item != JSON_ITEM_OBJECT)
                 r = -ERR_INVALID;
         if (r == 0)
                 r = json_skip(&reader, item, NULL);

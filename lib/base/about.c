@@ -45,9 +45,9 @@ static int check_object(struct json_reader *r, struct err *e) {
         enum json_item item;
         int k = json_next(r, &item, e);
 
-        if (k == 0 && item != JSON_OBJECT)
+        if (k == 0 && item != JSON_ITEM_OBJECT)
                 return json_wrong(r, e, "it is a JSON object");
-        while (k == 0 && item != JSON_END)
+        while (k == 0 && item != JSON_ITEM_END)
                 k = json_next(r, &item, e);
         return k;
 }

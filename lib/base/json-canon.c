@@ -164,11 +164,11 @@ static int put_item(struct writer *w, enum json_item item, struct err *e);
 
 static int put_object(struct writer *w, struct err *e) {
         size_t first = w->members.size, at;
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         int r = put(w, "{", e);
 
         at = w->out->size;
-        while (r == 0 && (r = json_next(&w->in, &item, e)) == 0 && item == JSON_KEY) {
+        while (r == 0 && (r = json_next(&w->in, &item, e)) == 0 && item == JSON_ITEM_KEY) {
                 struct member m = {.at = w->out->size};
 
                 /* Members have a comma between them until they are sorted. */
@@ -195,11 +195,11 @@ static int put_object(struct writer *w, struct err *e) {
 }
 
 static int put_array(struct writer *w, struct err *e) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         bool comma = false;
         int r = put(w, "[", e);
 
-        while (r == 0 && (r = json_next(&w->in, &item, e)) == 0 && item != JSON_ARRAY_END) {
+        while (r == 0 && (r = json_next(&w->in, &item, e)) == 0 && item != JSON_ITEM_ARRAY_END) {
                 r = comma ? put(w, ",", e) : 0;
                 comma = true;
                 if (r == 0)
@@ -211,17 +211,17 @@ static int put_array(struct writer *w, struct err *e) {
 /* Recursion ends at the reader's limit of nesting. */
 static int put_item(struct writer *w, enum json_item item, struct err *e) {
         switch (item) {
-        case JSON_OBJECT:
+        case JSON_ITEM_OBJECT:
                 return put_object(w, e);
-        case JSON_ARRAY:
+        case JSON_ITEM_ARRAY:
                 return put_array(w, e);
-        case JSON_STRING:
+        case JSON_ITEM_STRING:
                 return put_string(w, e);
-        case JSON_NUMBER:
+        case JSON_ITEM_NUMBER:
                 return put_number(w, e);
-        case JSON_NULL:
+        case JSON_ITEM_NULL:
                 return put(w, "null", e);
-        case JSON_TRUE:
+        case JSON_ITEM_TRUE:
                 return put(w, "true", e);
         default:
                 return put(w, "false", e);
@@ -230,7 +230,7 @@ static int put_item(struct writer *w, enum json_item item, struct err *e) {
 
 int json_canonical(struct buf *out, const char *text, size_t size, struct err *e) {
         struct writer w = {.out = out};
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         size_t before_it = out->size;
         int r;
 

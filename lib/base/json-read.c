@@ -5,8 +5,6 @@
 #include "base/util.h"
 #include <string.h>
 
-#define MAX_DEPTH 64
-
 void json_reader_init(struct json_reader *r, const char *text, size_t size) {
         *r = (struct json_reader){.text = text, .size = size};
 }
@@ -103,11 +101,52 @@ static int take_escape(struct json_reader *r, struct err *e) {
         return buf_append(&r->string, &to[p - from], 1);
 }
 
+/* Each byte of a word that is @byte has its high bit set here, and only if there is one, others may (Mycroft 1987). */
+static uint64_t find_byte(uint64_t word, uint8_t byte) {
+        const uint64_t ones = 0x0101010101010101;
+        uint64_t x = word ^ ones * byte;
+
+        return (x - ones) & ~x;
+}
+
+/* Bytes of ASCII that stand for themselves, at the beginning of @s. Long texts are mostly these. */
+static size_t plain_bytes(const char *s, size_t n) {
+        const uint64_t ones = 0x0101010101010101, high = ones << 7;
+        size_t at = 0;
+
+        for (uint64_t word; n - at >= sizeof(word); at += sizeof(word)) {
+                memcpy(&word, s + at, sizeof(word));
+                /* not ASCII; less than a space; a quote; a backslash */
+                if ((word | (word - ones * ' ') | find_byte(word, '"') | find_byte(word, '\\')) &
+                        high)
+                        break;
+        }
+        while (at < n && s[at] >= ' ' && s[at] < 0x7f && s[at] != '"' && s[at] != '\\')
+                at++;
+        return at;
+}
+
+/* A character that stands for itself, and what follows of that kind. */
+static int take_plain(struct json_reader *r, struct err *e) {
+        size_t n = plain_bytes(r->text + r->at, r->size - r->at);
+        int k;
+
+        if (n == 0) {
+                k = utf8_decode((const uint8_t *)r->text + r->at, r->size - r->at, NULL);
+                if (k <= 0)
+                        return here(r, e, "bytes that are not UTF-8");
+                n = (size_t)k;
+        }
+        k = buf_append(&r->string, r->text + r->at, n);
+        r->at += n;
+        return k;
+}
+
 /* Behind the quote. */
 static int take_string(struct json_reader *r, struct err *e) {
         r->string.size = 0;
         for (;;) {
-                int ch = peek(r), n, k;
+                int ch = peek(r), k;
 
                 if (ch < 0)
                         return here(r, e, "the string has no end");
@@ -121,11 +160,7 @@ static int take_string(struct json_reader *r, struct err *e) {
                         r->at++;
                         k = take_escape(r, e);
                 } else {
-                        n = utf8_decode((const uint8_t *)r->text + r->at, r->size - r->at, NULL);
-                        if (n <= 0)
-                                return here(r, e, "bytes that are not UTF-8");
-                        k = buf_append(&r->string, r->text + r->at, (size_t)n);
-                        r->at += (size_t)n;
+                        k = take_plain(r, e);
                 }
                 if (k == -ERR_INVALID)
                         return k;
@@ -172,7 +207,8 @@ static int take_word(struct json_reader *r, enum json_item *ret, struct err *e) 
         static const struct {
                 const char *word;
                 enum json_item item;
-        } words[] = {{"null", JSON_NULL}, {"false", JSON_FALSE}, {"true", JSON_TRUE}};
+        } words[] = {
+                {"null", JSON_ITEM_NULL}, {"false", JSON_ITEM_FALSE}, {"true", JSON_ITEM_TRUE}};
 
         for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
                 size_t n = strlen(words[i].word);
@@ -189,7 +225,7 @@ static int take_word(struct json_reader *r, enum json_item *ret, struct err *e) 
 /* --- items --- */
 
 static int open_level(struct json_reader *r, bool object, struct err *e) {
-        if (r->depth == MAX_DEPTH)
+        if (r->depth == JSON_MAX_DEPTH)
                 return json_wrong(r, e, "nested too deep");
         if (object)
                 r->objects |= (uint64_t)1 << r->depth;
@@ -208,16 +244,16 @@ static int take_value(struct json_reader *r, enum json_item *ret, struct err *e)
         r->began = r->has_item = true;
         r->after_key = false;
         if (ch == '{' || ch == '[') {
-                *ret = ch == '{' ? JSON_OBJECT : JSON_ARRAY;
+                *ret = ch == '{' ? JSON_ITEM_OBJECT : JSON_ITEM_ARRAY;
                 return open_level(r, ch == '{', e);
         }
         if (ch == '"') {
                 r->at++;
-                *ret = JSON_STRING;
+                *ret = JSON_ITEM_STRING;
                 return take_string(r, e);
         }
         if (ch == '-' || (ch >= '0' && ch <= '9')) {
-                *ret = JSON_NUMBER;
+                *ret = JSON_ITEM_NUMBER;
                 return take_number(r, e);
         }
         return take_word(r, ret, e);
@@ -238,7 +274,7 @@ static int take_key(struct json_reader *r, enum json_item *ret, struct err *e) {
                 return here(r, e, "no colon behind a key");
         r->at++;
         r->has_item = r->after_key = true;
-        *ret = JSON_KEY;
+        *ret = JSON_ITEM_KEY;
         return 0;
 }
 
@@ -246,14 +282,14 @@ int json_next(struct json_reader *r, enum json_item *ret, struct err *e) {
         skip_space(r);
         if (r->depth == 0 && r->began) {
                 r->start = r->at;
-                *ret = JSON_END;
+                *ret = JSON_ITEM_END;
                 return r->at < r->size ? here(r, e, "something follows the JSON value") : 0;
         }
         if (r->depth == 0 || r->after_key)
                 return take_value(r, ret, e);
         if (peek(r) == (in_object(r) ? '}' : ']')) {
                 r->start = r->at++;
-                *ret = in_object(r) ? JSON_OBJECT_END : JSON_ARRAY_END;
+                *ret = in_object(r) ? JSON_ITEM_OBJECT_END : JSON_ITEM_ARRAY_END;
                 r->depth--;
                 r->has_item = true;
                 return 0;
@@ -272,7 +308,7 @@ int json_skip(struct json_reader *r, enum json_item item, struct err *e) {
         unsigned depth = r->depth;
         int k = 0;
 
-        if (item != JSON_ARRAY && item != JSON_OBJECT)
+        if (item != JSON_ITEM_ARRAY && item != JSON_ITEM_OBJECT)
                 return 0;
         while (k == 0 && r->depth >= depth)
                 k = json_next(r, &item, e);

@@ -53,17 +53,17 @@ static int copy_string(struct builder *b, char **ret, size_t *ret_size) {
 
 static enum json_kind kind_of(enum json_item item) {
         switch (item) {
-        case JSON_FALSE:
+        case JSON_ITEM_FALSE:
                 return JSON_KIND_FALSE;
-        case JSON_TRUE:
+        case JSON_ITEM_TRUE:
                 return JSON_KIND_TRUE;
-        case JSON_NUMBER:
+        case JSON_ITEM_NUMBER:
                 return JSON_KIND_NUMBER;
-        case JSON_STRING:
+        case JSON_ITEM_STRING:
                 return JSON_KIND_STRING;
-        case JSON_ARRAY:
+        case JSON_ITEM_ARRAY:
                 return JSON_KIND_ARRAY;
-        case JSON_OBJECT:
+        case JSON_ITEM_OBJECT:
                 return JSON_KIND_OBJECT;
         default:
                 return JSON_KIND_NULL;
@@ -117,11 +117,11 @@ static int build(struct builder *b, struct json_value **root) {
 
         for (;;) {
                 r = json_next(&b->reader, &item, b->e);
-                if (r < 0 || item == JSON_END)
+                if (r < 0 || item == JSON_ITEM_END)
                         return r;
-                if (item == JSON_KEY)
+                if (item == JSON_ITEM_KEY)
                         r = copy_string(b, &b->key, &b->key_size);
-                else if (item == JSON_ARRAY_END || item == JSON_OBJECT_END)
+                else if (item == JSON_ITEM_ARRAY_END || item == JSON_ITEM_OBJECT_END)
                         b->depth--;
                 else
                         r = add_value(b, item, root);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/utf8.h"
+#include <string.h>
 
 /* What the first byte says: the length, and the range of the second byte. The narrower ranges are
  * what excludes overlong forms (E0, F0), surrogates (ED) and code points past U+10FFFF (F4). */
@@ -78,18 +79,32 @@ int utf8_encode(uint32_t cp, uint8_t out[4]) {
         return 4;
 }
 
+/* Bytes of ASCII that @p begins with, in whole words. */
+static size_t ascii_words(const uint8_t *p, size_t n) {
+        size_t at = 0;
+
+        for (uint64_t word; n - at >= sizeof(word); at += sizeof(word)) {
+                memcpy(&word, p + at, sizeof(word));
+                if (word & 0x8080808080808080)
+                        break;
+        }
+        return at;
+}
+
 bool utf8_valid(const void *s, size_t n) {
         const uint8_t *p = s;
 
-        while (n) {
-                int k = utf8_decode(p, n, NULL);
+        for (size_t at = 0;;) {
+                int k;
 
+                at += ascii_words(p + at, n - at);
+                if (at == n)
+                        return true;
+                k = utf8_decode(p + at, n - at, NULL);
                 if (k <= 0)
                         return false;
-                p += k;
-                n -= (size_t)k;
+                at += (size_t)k;
         }
-        return true;
 }
 
 size_t utf8_incomplete_tail(const void *s, size_t n) {

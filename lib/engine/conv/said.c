@@ -84,12 +84,12 @@ struct reading {
 static int take_string(struct reading *x, const char **ret, struct err *e) {
         static const char replacement[] = "\xef\xbf\xbd";
         const struct buf *s = &x->json.string;
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         int r = json_next(&x->json, &item, e);
 
         if (r < 0)
                 return r;
-        if (item != JSON_STRING || *ret)
+        if (item != JSON_ITEM_STRING || *ret)
                 return json_wrong(&x->json, e, *ret ? "a key twice" : "this is no string");
         *ret = "";
         if (x->measures)
@@ -111,10 +111,10 @@ struct member {
         const char **value;
 };
 static int take_members(struct reading *x, const struct member *members, size_t n, struct err *e) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         int r;
 
-        while ((r = json_next(&x->json, &item, e)) == 0 && item == JSON_KEY) {
+        while ((r = json_next(&x->json, &item, e)) == 0 && item == JSON_ITEM_KEY) {
                 size_t i = 0;
 
                 while (i < n && !json_is(&x->json, members[i].key))
@@ -149,10 +149,10 @@ static int take_call(struct reading *x, struct engine_call *ret, struct err *e) 
 
 /* The elements of an array, whose begin was read, behind each other at @items (or nowhere). */
 static int take_results(struct reading *x, struct engine_result *items, size_t *n, struct err *e) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         int r;
 
-        while ((r = json_next(&x->json, &item, e)) == 0 && item == JSON_OBJECT) {
+        while ((r = json_next(&x->json, &item, e)) == 0 && item == JSON_ITEM_OBJECT) {
                 struct engine_result one = {0};
 
                 r = take_result(x, &one, e);
@@ -162,18 +162,18 @@ static int take_results(struct reading *x, struct engine_result *items, size_t *
                         items[*n] = one;
                 (*n)++;
         }
-        if (r == 0 && item != JSON_ARRAY_END)
+        if (r == 0 && item != JSON_ITEM_ARRAY_END)
                 r = json_wrong(&x->json, e, "a result is an object");
         return r;
 }
 
 static int take_calls(struct reading *x, struct engine_call *items, size_t *n, struct err *e) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         int r = json_next(&x->json, &item, e);
 
-        if (r == 0 && (item != JSON_ARRAY || *n > 0))
+        if (r == 0 && (item != JSON_ITEM_ARRAY || *n > 0))
                 r = json_wrong(&x->json, e, "calls are an array");
-        while (r == 0 && (r = json_next(&x->json, &item, e)) == 0 && item == JSON_OBJECT) {
+        while (r == 0 && (r = json_next(&x->json, &item, e)) == 0 && item == JSON_ITEM_OBJECT) {
                 struct engine_call one = {0};
 
                 r = take_call(x, &one, e);
@@ -181,35 +181,35 @@ static int take_calls(struct reading *x, struct engine_call *items, size_t *n, s
                         items[*n] = one;
                 *n += r == 0;
         }
-        if (r == 0 && item != JSON_ARRAY_END)
+        if (r == 0 && item != JSON_ITEM_ARRAY_END)
                 r = json_wrong(&x->json, e, "a call is an object");
         return r;
 }
 
 static int expect(struct reading *x, enum json_item want, const char *what, struct err *e) {
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         int r = json_next(&x->json, &item, e);
 
         return r == 0 && item != want ? json_wrong(&x->json, e, what) : r;
 }
 
 static int read_results(struct reading *x, struct engine_result *items, size_t *n, struct err *e) {
-        int r = expect(x, JSON_ARRAY, "results are an array", e);
+        int r = expect(x, JSON_ITEM_ARRAY, "results are an array", e);
 
         *n = 0;
         if (r == 0)
                 r = take_results(x, items, n, e);
-        return r == 0 ? expect(x, JSON_END, "something follows", e) : r;
+        return r == 0 ? expect(x, JSON_ITEM_END, "something follows", e) : r;
 }
 
 static int read_given(
         struct reading *x, struct given *ret, struct engine_call *items, struct err *e) {
-        enum json_item item = JSON_END;
-        int r = expect(x, JSON_OBJECT, "this is no object", e);
+        enum json_item item = JSON_ITEM_END;
+        int r = expect(x, JSON_ITEM_OBJECT, "this is no object", e);
 
         ret->reasoning = NULL;
         ret->n_calls = 0;
-        while (r == 0 && (r = json_next(&x->json, &item, e)) == 0 && item == JSON_KEY) {
+        while (r == 0 && (r = json_next(&x->json, &item, e)) == 0 && item == JSON_ITEM_KEY) {
                 if (json_is(&x->json, "reasoning"))
                         r = take_string(x, &ret->reasoning, e);
                 else if (json_is(&x->json, "calls"))
@@ -217,7 +217,7 @@ static int read_given(
                 else
                         r = json_wrong(&x->json, e, "an unknown key");
         }
-        return r == 0 ? expect(x, JSON_END, "something follows", e) : r;
+        return r == 0 ? expect(x, JSON_ITEM_END, "something follows", e) : r;
 }
 
 /* Strings with their NUL are shorter than in the text, where they have quotes. */

@@ -67,15 +67,15 @@ static void given(const char *text, size_t size) {
 
 /* Items come to an end, and lie within the text; strings are characters. */
 static void items(const char *text, size_t size) {
-        enum json_item item = JSON_NULL;
+        enum json_item item = JSON_ITEM_NULL;
         struct json_reader r;
         size_t n = 0;
 
         json_reader_init(&r, text, size);
-        while (item != JSON_END && json_next(&r, &item, NULL) == 0) {
+        while (item != JSON_ITEM_END && json_next(&r, &item, NULL) == 0) {
                 if (++n > size + 1 || r.start > r.at || r.at > size || r.depth > 64)
                         abort();
-                if ((item == JSON_STRING || item == JSON_KEY) && r.string.size > 0 &&
+                if ((item == JSON_ITEM_STRING || item == JSON_ITEM_KEY) && r.string.size > 0 &&
                         !utf8_valid(r.string.data, r.string.size))
                         abort();
         }

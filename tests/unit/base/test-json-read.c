@@ -8,7 +8,7 @@
 /* The items of @text as letters; strings and numbers with their text. */
 static int items(const char *text, size_t size, char *out, size_t n, struct err *e) {
         static const char letters[] = "$zftnsk[]{}";
-        enum json_item item = JSON_END;
+        enum json_item item = JSON_ITEM_END;
         struct json_reader r;
         struct buf b = BUF_NULL;
         int k;
@@ -16,19 +16,19 @@ static int items(const char *text, size_t size, char *out, size_t n, struct err 
         json_reader_init(&r, text, size);
         while ((k = json_next(&r, &item, e)) == 0) {
                 assert_int_equal(buf_append(&b, &letters[item], 1), 0);
-                if (item == JSON_STRING || item == JSON_KEY)
+                if (item == JSON_ITEM_STRING || item == JSON_ITEM_KEY)
                         assert_int_equal(buf_printf(&b, "(%.*s)", (int)r.string.size,
                                                  r.string.size ? (char *)r.string.data : ""),
                                 0);
-                if (item == JSON_NUMBER)
+                if (item == JSON_ITEM_NUMBER)
                         assert_int_equal(
                                 buf_printf(&b, "(%.*s)", (int)(r.at - r.start), text + r.start), 0);
-                if (item == JSON_END)
+                if (item == JSON_ITEM_END)
                         break;
         }
         if (k == 0) {
                 assert_int_equal(json_next(&r, &item, e), 0);
-                assert_int_equal(item, JSON_END);
+                assert_int_equal(item, JSON_ITEM_END);
         }
         assert_true(b.size < n);
         memcpy(out, b.size ? (char *)b.data : "", b.size);
@@ -121,15 +121,15 @@ static void test_skip(void **state) {
         json_reader_init(&r, text, strlen(text));
         assert_int_equal(json_next(&r, &item, &e), 0);
         assert_int_equal(json_next(&r, &item, &e), 0);
-        assert_int_equal(item, JSON_OBJECT);
+        assert_int_equal(item, JSON_ITEM_OBJECT);
         assert_int_equal(json_skip(&r, item, &e), 0);
         assert_int_equal(json_next(&r, &item, &e), 0);
-        assert_int_equal(item, JSON_STRING);
+        assert_int_equal(item, JSON_ITEM_STRING);
         assert_true(json_is(&r, "x"));
         assert_false(json_is(&r, "xy"));
         assert_int_equal(json_skip(&r, item, &e), 0);
         assert_int_equal(json_next(&r, &item, &e), 0);
-        assert_int_equal(item, JSON_NUMBER);
+        assert_int_equal(item, JSON_ITEM_NUMBER);
         assert_int_equal(json_wrong(&r, &e, "not this"), -ERR_INVALID);
         assert_string_equal(e.msg, "line 1, column 24: not this");
         json_reader_deinit(&r);
@@ -150,7 +150,7 @@ static void test_round_trip(void **state) {
         assert_int_equal(json_finish(&j), 0);
         json_reader_init(&r, (char *)b.data, b.size);
         assert_int_equal(json_next(&r, &item, &e), 0);
-        assert_int_equal(item, JSON_STRING);
+        assert_int_equal(item, JSON_ITEM_STRING);
         assert_int_equal(r.string.size, sizeof(text) - 1);
         assert_memory_equal(r.string.data, text, sizeof(text) - 1);
         json_reader_deinit(&r);

@@ -56,6 +56,26 @@ static void test_valid(void **state) {
         assert_false(utf8_valid("a\xE2\x82", 3));
 }
 
+/* ASCII is looked at a word at a time. */
+static void test_valid_words(void **state) {
+        (void)state;
+        for (size_t size = 1; size < 27; size++)
+                for (size_t at = 0; at < size; at++) {
+                        char text[32];
+
+                        memset(text, 'x', size);
+                        assert_true(utf8_valid(text, size));
+                        text[at] = '\x80';
+                        assert_false(utf8_valid(text, size));
+                        text[at] = '\xC3';
+                        assert_false(utf8_valid(text, size));
+                        if (at + 1 < size) {
+                                text[at + 1] = '\xA4';
+                                assert_true(utf8_valid(text, size));
+                        }
+                }
+}
+
 static void test_tail(void **state) {
         const char *s = "ab\xF0\x9F\x98\x80";
 
@@ -104,6 +124,7 @@ int main(void) {
                 cmocka_unit_test(test_every_scalar_value),
                 cmocka_unit_test(test_ill_formed),
                 cmocka_unit_test(test_valid),
+                cmocka_unit_test(test_valid_words),
                 cmocka_unit_test(test_tail),
                 cmocka_unit_test(test_trim),
         };
