@@ -169,10 +169,13 @@ int store_chain_longest(struct store *s, uint64_t id, const uint64_t *chains, si
         struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         size_t has = 0, has_not = n + 1; /* chains[has - 1] is there; chains[has_not - 1] is not */
+        size_t step = 1;
         int r = read_begin(&s, &reading, e);
 
+        /* Mostly only the last one is new: from the end in steps that double, until one is there. */
         while (r == 0 && has_not - has > 1) {
-                size_t middle = has + (has_not - has) / 2;
+                size_t middle =
+                        has > 0 ? has + (has_not - has) / 2 : has_not - MIN(step, has_not - 1);
 
                 r = has_chain(s, id, chains[middle - 1], e);
                 if (r < 0)
@@ -181,6 +184,7 @@ int store_chain_longest(struct store *s, uint64_t id, const uint64_t *chains, si
                         has = middle;
                 else
                         has_not = middle;
+                step *= 2;
                 r = 0;
         }
         if (r == 0)

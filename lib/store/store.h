@@ -375,8 +375,8 @@ struct store_chain_of {
 };
 int store_chains_set(struct store *s, const struct store_chain_of *chains, size_t n, struct err *e);
 /* *ret: the greatest k <= @n with a turn of chain chains[k - 1], in conversation @id, or (0) in any; 0: none.
- * @chains must be such that a conversation with one of them has a turn with each one before it: then log n
- * look-ups find the greatest. (Else a smaller k is found.) */
+ * @chains must be such that a conversation with one of them has a turn with each one before it: then 2 log n
+ * look-ups at most, 2 if only the last one is not there, find the greatest. (Else a smaller k is found.) */
 int store_chain_longest(
         struct store *s, uint64_t id, const uint64_t *chains, size_t n, size_t *ret, struct err *e);
 /* *ret: so many turns of conversation @id have this chain, of several such numbers the least; 0: none. */
