@@ -178,6 +178,3 @@ void http_set_ops(
         exchange->userdata = userdata;
 }
 
-bool http_has_begun(const struct http_exchange *exchange) {
-        return exchange->begun;
-}

@@ -152,7 +152,6 @@ void http_reply(struct http_exchange *exchange, unsigned status, const char *typ
         size_t size);
 /* An answer in pieces: chunked; to HTTP/1.0, until the connection's end. */
 void http_begin(struct http_exchange *exchange, unsigned status, const char *type);
-bool http_has_begun(const struct http_exchange *exchange);
 void http_write(struct http_exchange *exchange, const void *data, size_t size);
 /* The same of @n pieces, in one chunk. */
 void http_writev(struct http_exchange *exchange, const struct iovec *pieces, size_t n);

@@ -141,7 +141,7 @@ def part_first(b):
     plans = [("small", "the bundled model", b.bundled("q8_0"),
               {"chats": 1 if quick else 3, "turns": 12 if quick else 66, "more": ""}),
              ("long", "a tiny model, the first message as long as an agent's", b.model("tiny:llama", "65536"),
-              {"chats": 1, "turns": 4 if quick else 20, "more": " x" * (4000 if quick else 20000)})]
+              {"chats": 1 if quick else 2, "turns": 4 if quick else 40, "more": " x" * (4000 if quick else 20000)})]
     for key, text, model, plan in plans:
         note(f"first: {text}")
         sides = [Gateway(b, "first", model, 1 << 30)]
