@@ -177,4 +177,3 @@ void http_set_ops(
         exchange->ops = *ops;
         exchange->userdata = userdata;
 }
-

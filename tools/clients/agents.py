@@ -10,15 +10,23 @@ An agent is an object that runs a program for each message:
   say(text)    says the text in its session, which the first text begins. Returns what the program printed as the reply
   other(text)  begins another session with the text, and leaves it
   fork(text)   says the text in a copy of its session, and leaves the copy. Returns what say() does. May be missing
+  edit(turn, text)
+               takes back message number `turn` (from 0) of its session and what followed, and says the text instead, in this
+               session or in a copy that is its session from now on. Returns what say() does. May be missing
 """
+import contextlib
+import json
+import os
 import pathlib
 import platform
+import subprocess
+import threading
 
 import gateway_rig
 import harness
 from gateway_rig import need
 
-TURNS = 20
+TURNS, EDIT_AT = 20, 10
 MODULES = harness.PACKAGES / 'node_modules'
 ARCH = {'x86_64': 'x64', 'aarch64': 'arm64'}.get(platform.machine(), platform.machine())
 
@@ -50,6 +58,37 @@ class Program:
     def run(self, *words):
         return harness.run([*self.argv, *words], cwd=self.work, env=self.env)
 
+    @contextlib.contextmanager
+    def lines(self, *argv, text=False):
+        """A program that is spoken to by lines of JSON (or of text), for `with`, which ends it."""
+        with open(self.home / 'lines.log', 'ab') as log, \
+                subprocess.Popen([str(word) for word in argv], cwd=self.work, env={**os.environ, **self.env}, text=True,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as process:
+            limit = threading.Timer(harness.LIMIT, process.kill)
+            limit.start()
+            try:
+                yield Lines(process, (lambda line: line) if text else json.loads)
+            finally:
+                limit.cancel()
+                process.kill()
+
+
+class Lines:
+    def __init__(self, process, read):
+        self.process, self.read = process, read
+
+    def send(self, message):
+        self.process.stdin.write(json.dumps(message) + '\n')
+        self.process.stdin.flush()
+
+    def wait(self, is_it):
+        """The next message that is it."""
+        for line in self.process.stdout:
+            message = self.read(line)
+            if is_it(message):
+                return message
+        raise RuntimeError('the program ended without an answer')
+
 
 def check_replies(turns):
     """For each reply nothing was computed but what stands behind the reply before it, and that one's last token, which
@@ -73,6 +112,21 @@ def find(rig, text):
     return max(mine, key=lambda one: one['n_tokens'])
 
 
+def user_texts(conversation):
+    return [turn['text'] for turn in conversation['turns'] if turn['role'] == 'user']
+
+
+def has_all(said, conversation):
+    """In this order."""
+    users = iter(user_texts(conversation))
+    return all(any(one in text for text in users) for one in said)
+
+
+def need_none_of(said, conversation):
+    for one in said:
+        need(not any(one in text for text in user_texts(conversation)), f'{one!r} was taken back: {conversation}')
+
+
 class Session:
     """Looks at the conversation that a session of an agent is: `id`. `shares`: all of them begin with much the same."""
 
@@ -90,6 +144,14 @@ class Session:
         self.id = None
         self.said.pop()
 
+    def edit(self, turn, text):
+        """What is taken back stays as it was, in the conversation or in a branch: the gateway chooses."""
+        taken, self.said, self.id = self.said[turn:], self.said[:turn], None
+        self._look(text, self.agent.edit(turn, text))
+        need_none_of(taken, self.rig.native('show', str(self.id))[0])
+        whole = find(self.rig, taken[-1])
+        need(has_all(self.said[:turn] + taken, whole), f'of {taken} not all are left: {whole}')
+
     def other(self, text):
         """Most of what its prompt begins with is known from this session: tools and system message."""
         self.agent.other(text)
@@ -103,8 +165,7 @@ class Session:
         need(self.id in (None, mine['id']), f'it went on in {mine["id"]} in place of {self.id}')
         self.id = mine['id']
         need(turns[-1]['text'].strip() == printed.strip(), f'it printed {printed!r}, but the reply is {turns[-1]}')
-        users = iter([turn['text'] for turn in turns if turn['role'] == 'user'])
-        need(all(any(one in turn for turn in users) for one in self.said), f'{self.said} are not all in {turns}')
+        need(has_all(self.said, mine), f'{self.said} are not all in {turns}')
         check_replies(turns)
 
 
@@ -123,7 +184,11 @@ def check(rig, agent, n_turns=TURNS, shares=True):
         return True
 
     name = f'{n_turns} turns, each computes its new message alone; a restart, and other sessions'
-    if harness.check(name + (', which share its beginning' if shares else ''), talk) and hasattr(agent, 'fork'):
+    if not harness.check(name + (', which share its beginning' if shares else ''), talk):
+        return
+    if hasattr(agent, 'edit'):
+        harness.check(f'turn {EDIT_AT} edited: what stands before it is not computed again', lambda: edit(session))
+    if hasattr(agent, 'fork'):
         name = 'a copied session computes its new message alone, and so does the original'
         harness.check(name, lambda: copy(session))
 
@@ -137,6 +202,11 @@ def check_plain(kind):
             session.say('Hello again')
 
     harness.check('a model that takes no tools answers without', run)
+
+
+def edit(session):
+    session.edit(EDIT_AT, 'My name is Olga now.')
+    session.say('What is my name?')
 
 
 def copy(session):

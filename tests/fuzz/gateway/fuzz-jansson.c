@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Any text. What confab's reader takes libjansson's own takes, too, and both read the same; but whole numbers that an
- * int64_t can't hold are refused by libjansson. What confab's refuses libjansson's refuses, too, unless it is nested deep.
+ * int64_t can't hold are refused by libjansson. What confab's refuses libjansson's refuses, too, unless it is nested deep, or
+ * has a NUL, which libjansson takes for the end of a number.
  */
 #include <stdint.h>
 #include <string.h>
@@ -26,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         else if (r == 0)
                 check(json_error_code(&error) == json_error_numeric_overflow);
         else
-                check(!want || strstr(e.msg, "nested too deep"));
+                check(!want || memchr(text, 0, size) || strstr(e.msg, "nested too deep"));
         if (r == 0)
                 json_decref(got);
         json_decref(want);
