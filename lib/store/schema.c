@@ -5,7 +5,7 @@
  * PRAGMA application_id marks a file as confab's; PRAGMA user_version is the number of migrations
  * below that the file has had. A schema change is a new entry at the end; released entries do not
  * change. Each migration runs in one transaction together with its user_version, so a crash leaves
- * the file before or after it. A file from a newer confab is refused.
+ * the file before or after it. A new file gets all tables at once (tables.c). A file from a newer confab is refused.
  *
  * Numbers that use all 64 bits (hashes, seeds, keys) are stored as SQLite's signed integers, bit
  * for bit. Floats are REAL, exact except that -0 becomes 0. `parent` stays when the parent is
@@ -251,7 +251,8 @@ static int read_number(struct store *s, const char *sql, int64_t *ret, struct er
         return 0;
 }
 
-static int apply(struct store *s, size_t version, struct err *e) {
+/* One transaction: the file has @version then. */
+static int apply(struct store *s, const char *sql, size_t version, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         char pragma[96];
         int r;
@@ -259,11 +260,11 @@ static int apply(struct store *s, size_t version, struct err *e) {
         r = txn_begin(s, &txn, e);
         if (r < 0)
                 return r;
-        r = store_exec(s, migrations[version], "migration", e);
+        r = store_exec(s, sql, "migration", e);
         if (r < 0)
                 return r;
         snprintf(pragma, sizeof(pragma), "PRAGMA application_id = %d; PRAGMA user_version = %zu",
-                APPLICATION_ID, version + 1);
+                APPLICATION_ID, version);
         r = store_exec(s, pragma, "migration", e);
         if (r < 0)
                 return r;
@@ -336,8 +337,14 @@ int store_migrate(struct store *s, const char *path, bool fresh, struct err *e) 
         r = version == 0 ? store_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", "settings", e) : 0;
         if (r < 0)
                 return r;
+        if (version == 0) {
+                r = apply(s, store_tables, ARRAY_SIZE(migrations), e);
+                if (r < 0)
+                        return err_wrap(e, r, "making its tables");
+                version = ARRAY_SIZE(migrations);
+        }
         for (size_t v = version; v < ARRAY_SIZE(migrations); v++) {
-                r = apply(s, v, e);
+                r = apply(s, migrations[v], v + 1, e);
                 if (r < 0)
                         return err_wrap(e, r, "to schema version %zu", v + 1);
         }

@@ -209,6 +209,8 @@ int store_exec(struct store *s, const char *sql, const char *what, struct err *e
 /* Schema version, identity and migrations; schema.c. Unless @fresh a file without tables is
  * -ERR_STATE. */
 int store_migrate(struct store *s, const char *path, bool fresh, struct err *e);
+/* SQL that makes all tables of a new register; tables.c. */
+extern const char store_tables[];
 /* -ERR_STATE if it is a register of an older version, -ERR_UNSUPPORTED of a newer one. */
 int store_expect_version(struct store *s, const char *path, struct err *e);
 

@@ -173,14 +173,22 @@ static int configure(struct store *s, struct err *e) {
                 "settings", e);
 }
 
+/* SQLite counts its memory under a lock that all threads share, for figures that nobody here asks for. */
+static void count_no_memory(void) {
+        (void)sqlite3_config(
+                SQLITE_CONFIG_MEMSTATUS, 0); /* too late if it is in use: then it counts */
+}
+
 /* A connection with our settings. @alone: without locks, and with the index of the log in memory
  * instead of a file beside it. */
 static int connect_to(struct store **ret, const char *path, int flags, bool alone, struct err *e) {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
         _cleanup_(store_freep) struct store *s = calloc(1, sizeof(*s));
         int rc, r;
 
         if (!s)
                 return err_set(e, ERR_NOMEM, "no memory for the register");
+        pthread_once(&once, count_no_memory);
         pthread_mutex_init(&s->mutex, NULL);
         s->writes = flags & SQLITE_OPEN_READWRITE;
         rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
