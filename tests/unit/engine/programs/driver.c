@@ -255,7 +255,7 @@ void life_check_budget(struct life *l) {
                         (unsigned long long)peak, (unsigned long long)l->most_pool);
 }
 
-enum { BLOCK_TOKENS = 32 };
+enum { BLOCK_TOKENS = 32, STEP = 1024 /* how exactly sizes are found */ };
 
 uint64_t (*life_pool_sizes)[3][MOST_BLOCKS];
 
@@ -264,17 +264,23 @@ uint64_t life_pool_size(struct life *l, uint32_t n) {
         uint64_t *of_kv = life_pool_sizes[l->p->opt[OPT_MODEL]][l->o.kv_type], low = 0,
                  high = (uint64_t)64 << 20;
         struct engine *other = l->en;
+        char dir[300];
 
         if (of_kv[n] > 0)
                 return of_kv[n];
-        while (high - low > 1024) {
+        /* What is known of fewer and of more blocks bounds it. */
+        for (uint32_t k = 0; k < MOST_BLOCKS; k++)
+                if (k < n && of_kv[k] > STEP)
+                        low = MAX(low, of_kv[k] - STEP);
+                else if (k > n && of_kv[k] > 0)
+                        high = MIN(high, of_kv[k]);
+        snprintf(dir, sizeof(dir), "%s.size", l->dir);
+        while (high - low > STEP) {
                 uint64_t middle = (low + high) / 2;
                 struct engine_options o = l->o;
-                char dir[300];
                 struct err e;
                 bool enough = false;
 
-                snprintf(dir, sizeof(dir), "%s.size", l->dir);
                 o.state_dir = dir;
                 o.pool_size = middle;
                 /* Larger batches need more of a window's blocks. */
@@ -284,12 +290,12 @@ uint64_t life_pool_size(struct life *l, uint32_t n) {
                         enough = life_stat(l, "pool_capacity_tokens", 0) >= (n - 1) * BLOCK_TOKENS;
                         engine_free(l->en);
                 }
-                life_remove_dir(dir);
                 if (enough)
                         high = middle;
                 else
                         low = middle;
         }
+        life_remove_dir(dir);
         l->en = other;
         return of_kv[n] = high;
 }
