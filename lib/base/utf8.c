@@ -93,18 +93,20 @@ static size_t ascii_words(const uint8_t *p, size_t n) {
 
 bool utf8_valid(const void *s, size_t n) {
         const uint8_t *p = s;
+        size_t at = 0;
 
-        for (size_t at = 0;;) {
+        while (at < n) {
                 int k;
 
                 at += ascii_words(p + at, n - at);
                 if (at == n)
-                        return true;
+                        break;
                 k = utf8_decode(p + at, n - at, NULL);
                 if (k <= 0)
                         return false;
                 at += (size_t)k;
         }
+        return true;
 }
 
 size_t utf8_incomplete_tail(const void *s, size_t n) {

@@ -10,7 +10,7 @@
  * 1. What is equal is decided by comparing what was said, in normal form (conv/normal.c), never by a
  *    chain (I6). Chains lead to candidates: conversations of the same owner that have a turn with the
  *    chain of a beginning of the messages.
- * 2. The number of conversations does not count: the longest beginning is found by halving
+ * 2. The number of conversations does not count: the longest beginning is found by doubled steps and halving
  *    (conv/teller.c, 4), each look-up is one through an index, and of conversations with the same chain a
  *    bounded number is considered. The work of one Find is bounded by the messages, and by MOST_COMPARED
  *    comparisons with histories that are no longer than what they have in common by their chains. If

@@ -51,6 +51,7 @@ static void test_ill_formed(void **state) {
 
 static void test_valid(void **state) {
         assert_true(utf8_valid("", 0));
+        assert_true(utf8_valid(NULL, 0));
         assert_true(utf8_valid("a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80", 10));
         assert_true(utf8_valid("\0", 1));
         assert_false(utf8_valid("a\xE2\x82", 3));
