@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "harness.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "util/test.h"
 #include <dirent.h>
@@ -144,14 +145,21 @@ static void print_log(struct harness *h) {
 
 enum happened { HAPPENED_WORD, HAPPENED_END, HAPPENED_NOTHING };
 
+/* When to give up, however much the daemon says until then: it says something every few seconds. */
+static uint64_t get_deadline(void) {
+        return clock_monotonic_usec() + (uint64_t)READY_MSEC * 1000;
+}
+
 /* Wait for the daemon's next word to its service manager, or for its end. */
-static enum happened wait_any(struct harness *h, char *word, size_t size, int *ret_status) {
+static enum happened wait_any(
+        struct harness *h, uint64_t deadline, char *word, size_t size, int *ret_status) {
         struct pollfd p[] = {
                 {.fd = h->notify_fd, .events = POLLIN}, {.fd = h->pid_fd, .events = POLLIN}};
+        uint64_t now = clock_monotonic_usec();
         int status;
         ssize_t n;
 
-        if (poll(p, 2, READY_MSEC) <= 0)
+        if (now >= deadline || poll(p, 2, (int)((deadline - now) / 1000) + 1) <= 0)
                 return HAPPENED_NOTHING;
         if (p[0].revents) {
                 n = recv(h->notify_fd, word, size - 1, 0);
@@ -168,10 +176,11 @@ static enum happened wait_any(struct harness *h, char *word, size_t size, int *r
 
 /* True when the daemon said @part; false when it ended instead. */
 static bool wait_notify(struct harness *h, const char *part, int *ret_status) {
+        uint64_t deadline = get_deadline();
         char word[4096];
 
         for (;;) {
-                switch (wait_any(h, word, sizeof(word), ret_status)) {
+                switch (wait_any(h, deadline, word, sizeof(word), ret_status)) {
                 case HAPPENED_WORD:
                         if (strstr(word, part))
                                 return true;
@@ -235,11 +244,12 @@ void harness_signal(struct harness *h, int sig) {
 }
 
 int harness_wait(struct harness *h) {
+        uint64_t deadline = get_deadline();
         char word[4096];
         int status = -1;
 
         for (;;) {
-                switch (wait_any(h, word, sizeof(word), &status)) {
+                switch (wait_any(h, deadline, word, sizeof(word), &status)) {
                 case HAPPENED_WORD:
                         break;
                 case HAPPENED_END:

@@ -6,13 +6,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* PTHREAD_STACK_MIN of aarch64. */
 #define LARGE_STACK (128u << 10)
 
-static bool no_threads, large_stacks;
+static bool no_threads, large_stacks, takes_signals;
 
 int __real_pthread_create(
         pthread_t *thread, const pthread_attr_t *attr, void *(*f)(void *), void *arg);
@@ -25,6 +26,10 @@ long __wrap_sysconf(int name);
 
 int __wrap_pthread_create(
         pthread_t *thread, const pthread_attr_t *attr, void *(*f)(void *), void *arg) {
+        sigset_t mask; /* which the new thread inherits */
+
+        pthread_sigmask(SIG_BLOCK, NULL, &mask);
+        takes_signals = takes_signals || sigismember(&mask, SIGTERM) == 0;
         return no_threads ? EAGAIN : __real_pthread_create(thread, attr, f, arg);
 }
 
@@ -87,10 +92,21 @@ static void test_one_thread_is_enough(void **state) {
         no_threads = false;
 }
 
+/* A thread that sleeps for long took the daemon's SIGTERM. */
+static void test_no_signals(void **state) {
+        sigset_t mask;
+
+        (void)state;
+        assert_false(takes_signals);
+        pthread_sigmask(SIG_BLOCK, NULL, &mask);
+        assert_int_equal(sigismember(&mask, SIGTERM), 0);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_no_thread),
                 cmocka_unit_test(test_one_thread_is_enough),
+                cmocka_unit_test(test_no_signals),
         };
 
         /* All threads are those of a system that wants larger stacks. */
