@@ -10,9 +10,14 @@ An agent is an object that runs a program for each message:
   say(text)    says the text in its session, which the first text begins. Returns what the program printed as the reply
   other(text)  begins another session with the text, and leaves it
   fork(text)   says the text in a copy of its session, and leaves the copy. Returns what say() does. May be missing
-  edit(turn, text)
-               takes back message number `turn` (from 0) of its session and what followed, and says the text instead, in this
-               session or in a copy that is its session from now on. Returns what say() does. May be missing
+  session      what it goes on in. Set back to what it was, it goes on there
+
+An agent takes back what was said in one or both of these ways, as its program offers them. `turn` is the number of the
+user's message in the session, from 0; what followed it goes with it. Both return what say() does.
+
+  edit(turn, text)    begins a session with what stands before the message, says the text there, and goes on there
+  rewind(turn, text)  takes it out of its session, and says the text there instead
+  no_edit             of an agent that has neither: why
 """
 import contextlib
 import json
@@ -26,7 +31,7 @@ import gateway_rig
 import harness
 from gateway_rig import need
 
-TURNS, EDIT_AT = 20, 10
+TURNS, EDIT_AT = 20, gateway_rig.EDIT_AT
 MODULES = harness.PACKAGES / 'node_modules'
 ARCH = {'x86_64': 'x64', 'aarch64': 'arm64'}.get(platform.machine(), platform.machine())
 
@@ -36,9 +41,9 @@ PLAIN_TEMPLATE = (b'{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.cont
                   b'{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}')
 
 
-def start(context=65536, **more):
+def start(context=65536, max_reply=gateway_rig.MAX_TOKENS, **more):
     """A Rig with room for agents. Replies of agents that send no limit are short, too."""
-    limit = '--max-reply', str(gateway_rig.MAX_TOKENS)
+    limit = '--max-reply', str(max_reply)
     return gateway_rig.start(context=context, daemon=('--pool-size', '1G'), gateway=limit, **more)
 
 
@@ -49,7 +54,9 @@ class Program:
         self.home = pathlib.Path(rig.folder / name)
         self.work = self.home / 'work'
         self.work.mkdir(parents=True)
-        self.argv, self.env = argv, {'HOME': str(self.home), 'XDG_CONFIG_HOME': '', 'XDG_DATA_HOME': '', **env}
+        self.argv = argv
+        # PWD is where some believe they are.
+        self.env = {'HOME': str(self.home), 'PWD': str(self.work), 'XDG_CONFIG_HOME': '', 'XDG_DATA_HOME': '', **env}
 
     def write(self, path, text):
         (self.home / path).parent.mkdir(parents=True, exist_ok=True)
@@ -59,35 +66,42 @@ class Program:
         return harness.run([*self.argv, *words], cwd=self.work, env=self.env)
 
     @contextlib.contextmanager
-    def lines(self, *argv, text=False):
-        """A program that is spoken to by lines of JSON (or of text), for `with`, which ends it."""
-        with open(self.home / 'lines.log', 'ab') as log, \
-                subprocess.Popen([str(word) for word in argv], cwd=self.work, env={**os.environ, **self.env}, text=True,
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as process:
-            limit = threading.Timer(harness.LIMIT, process.kill)
-            limit.start()
-            try:
-                yield Lines(process, (lambda line: line) if text else json.loads)
-            finally:
-                limit.cancel()
-                process.kill()
+    def beside(self, *argv, **env):
+        """Another program of the agent, which reads and writes lines while the block runs: a Lines."""
+        log = self.home / 'beside.log'
+        with open(log, 'wb') as errors:
+            process = subprocess.Popen([str(word) for word in argv], cwd=self.work, env={**os.environ, **self.env, **env},
+                                       text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        limit = threading.Timer(harness.LIMIT, process.kill)
+        limit.start()
+        try:
+            yield Lines(process, log)
+        finally:
+            process.terminate()
+            process.communicate()
+            limit.cancel()
 
 
 class Lines:
-    def __init__(self, process, read):
-        self.process, self.read = process, read
+    """What a program says, line by line, and what it is told."""
 
-    def send(self, message):
+    def __init__(self, process, log):
+        self.process, self.log = process, log
+
+    def tell(self, message):
         self.process.stdin.write(json.dumps(message) + '\n')
         self.process.stdin.flush()
 
     def wait(self, is_it):
-        """The next message that is it."""
-        for line in self.process.stdout:
-            message = self.read(line)
-            if is_it(message):
-                return message
-        raise RuntimeError('the program ended without an answer')
+        """The first line that it is; those before go by."""
+        for text in self.process.stdout:
+            if is_it(text):
+                return text
+        raise RuntimeError(f'{self.process.args} ended: {self.log.read_text(errors="replace")[-2000:]}')
+
+    def wait_json(self, **fields):
+        """The first line of JSON that has these fields."""
+        return json.loads(self.wait(lambda text: text.startswith('{') and fields.items() <= json.loads(text).items()))
 
 
 def check_replies(turns):
@@ -104,27 +118,20 @@ def check_replies(turns):
         end = turn['end']
 
 
+def all_shown(rig):
+    return [rig.native('show', str(conversation['id']))[0] for conversation in rig.conversations()]
+
+
 def find(rig, text):
     """The conversation in which the user says it: side requests that say it are shorter, other sessions do not."""
-    shown = [rig.native('show', str(conversation['id']))[0] for conversation in rig.conversations()]
-    mine = [one for one in shown if any(text in turn['text'] for turn in one['turns'] if turn['role'] == 'user')]
+    mine = [one for one in all_shown(rig)
+            if any(text in turn['text'] for turn in one['turns'] if turn['role'] == 'user')]
     need(mine, f'no conversation has {text!r}')
     return max(mine, key=lambda one: one['n_tokens'])
 
 
-def user_texts(conversation):
-    return [turn['text'] for turn in conversation['turns'] if turn['role'] == 'user']
-
-
-def has_all(said, conversation):
-    """In this order."""
-    users = iter(user_texts(conversation))
-    return all(any(one in text for text in users) for one in said)
-
-
-def need_none_of(said, conversation):
-    for one in said:
-        need(not any(one in text for text in user_texts(conversation)), f'{one!r} was taken back: {conversation}')
+def texts(conversation):
+    return [(turn['role'], turn['text']) for turn in conversation['turns']]
 
 
 class Session:
@@ -144,19 +151,40 @@ class Session:
         self.id = None
         self.said.pop()
 
-    def edit(self, turn, text):
-        """What is taken back stays as it was, in the conversation or in a branch: the gateway chooses."""
-        taken, self.said, self.id = self.said[turn:], self.said[:turn], None
-        self._look(text, self.agent.edit(turn, text))
-        need_none_of(taken, self.rig.native('show', str(self.id))[0])
-        whole = find(self.rig, taken[-1])
-        need(has_all(self.said[:turn] + taken, whole), f'of {taken} not all are left: {whole}')
-
     def other(self, text):
         """Most of what its prompt begins with is known from this session: tools and system message."""
         self.agent.other(text)
         run = find(self.rig, text)['turns'][-1]['run']
         need(not self.shares or run['n_computed'] <= run['n_prompt'] / 10, f'another session begins with {run}')
+
+    def edit(self, turn, text):
+        """In another session, which goes on, as this one does then."""
+        session, id_, said = self.agent.session, self.id, list(self.said)
+        self._go_back(self.agent.edit, turn, text)
+        self.say('This is said behind what is new.')
+        need(self.agent.session != session, 'the edit was not made in a session of its own')
+        self.agent.session, self.id, self.said = session, None, said
+        self.say('This is said where nothing is new.')
+
+    def rewind(self, turn, text):
+        """In this session, which goes on."""
+        session = self.agent.session
+        self._go_back(self.agent.rewind, turn, text)
+        need(self.agent.session == session, f'the edit was made in {self.agent.session} in place of {session}')
+        self.say('This is said in place of the rest.')
+
+    def _go_back(self, how, turn, text):
+        """What stands before the message is as it was, and the daemon has what was said before, too: whole."""
+        before = texts(find(self.rig, self.said[-1]))
+        cut = next(place for place, (role, one) in enumerate(before) if role == 'user' and self.said[turn] in one)
+        del self.said[turn:]
+        self.id = None
+        self._look(text, how(turn, text))
+        after = texts(find(self.rig, text))
+        need(after[:cut] == before[:cut], f'what stood before turn {cut} is not what does: {after[1:cut]}')
+        # The agent may add a reminder of its own.
+        need([role for role, _ in after[cut:] if role != 'system'] == ['user', 'assistant'], f'it says more: {after[cut:]}')
+        need(any(texts(one)[:len(before)] == before for one in all_shown(self.rig)), f'nothing ends any more as {before[cut:]}')
 
     def _look(self, text, printed):
         mine = find(self.rig, text)
@@ -165,7 +193,8 @@ class Session:
         need(self.id in (None, mine['id']), f'it went on in {mine["id"]} in place of {self.id}')
         self.id = mine['id']
         need(turns[-1]['text'].strip() == printed.strip(), f'it printed {printed!r}, but the reply is {turns[-1]}')
-        need(has_all(self.said, mine), f'{self.said} are not all in {turns}')
+        users = iter([turn['text'] for turn in turns if turn['role'] == 'user'])
+        need(all(any(one in turn for turn in users) for one in self.said), f'{self.said} are not all in {turns}')
         check_replies(turns)
 
 
@@ -186,27 +215,34 @@ def check(rig, agent, n_turns=TURNS, shares=True):
     name = f'{n_turns} turns, each computes its new message alone; a restart, and other sessions'
     if not harness.check(name + (', which share its beginning' if shares else ''), talk):
         return
-    if hasattr(agent, 'edit'):
-        harness.check(f'turn {EDIT_AT} edited: what stands before it is not computed again', lambda: edit(session))
     if hasattr(agent, 'fork'):
         name = 'a copied session computes its new message alone, and so does the original'
         harness.check(name, lambda: copy(session))
+    check_edits(session, agent)
 
 
-def check_plain(kind):
-    """An agent of this class on a model that takes no tools, although it sends some with each request."""
+def check_edits(session, agent):
+    name = f'turn {EDIT_AT} edited'
+    if hasattr(agent, 'edit'):
+        harness.check(f'{name} in another session: what stands before it is not computed again, and the original goes on',
+                      lambda: session.edit(EDIT_AT, 'My name is Olga now.'))
+    if hasattr(agent, 'rewind'):
+        harness.check(f'{name} in its session: what stands before it is not computed again, and the original is kept',
+                      lambda: session.rewind(EDIT_AT, 'My name is Paula now.'))
+    if hasattr(agent, 'no_edit'):
+        harness.skip(name, agent.no_edit)
+
+
+def check_plain(kind, **more):
+    """An agent of this class on a model that takes no tools, although it sends some with each request. `more` is for
+    start()."""
     def run():
-        with start(template=PLAIN_TEMPLATE) as rig:
+        with start(template=PLAIN_TEMPLATE, **more) as rig:
             session = Session(rig, kind(rig), False)
             session.say('Hello')
             session.say('Hello again')
 
     harness.check('a model that takes no tools answers without', run)
-
-
-def edit(session):
-    session.edit(EDIT_AT, 'My name is Olga now.')
-    session.say('What is my name?')
 
 
 def copy(session):

@@ -220,7 +220,7 @@ def check_chat(rig, client, label='', edit=True):
     if not done:
         return
     if not edit:
-        harness.skip(f'{label}turn {EDIT_AT} edited', 'this client cannot take back what was said')
+        harness.skip(f'{label}turn {EDIT_AT} edited', 'nothing is resent, and nothing can be taken back, in this way')
     else:
         harness.check(f'{label}turn {EDIT_AT} edited: what stands before it is not computed again', edit_turn)
     if branches[0][0][1].logprobs is not None:

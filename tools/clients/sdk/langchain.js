@@ -21,10 +21,10 @@ const settings = {
 const messages = [new SystemMessage(SYSTEM)];
 
 const ways = {
-  invoke: (model, input) => model.invoke(input),
-  async stream(model, input) {
+  invoke: (model, input, more) => model.invoke(input, more),
+  async stream(model, input, more) {
     let whole = null;
-    for await (const chunk of await model.stream(input)) {
+    for await (const chunk of await model.stream(input, more)) {
       whole = whole ? concat(whole, chunk) : chunk;
     }
     return whole;
@@ -33,14 +33,17 @@ const ways = {
 
 async function say(text) {
   messages.push(new HumanMessage(text));
-  const reply = await ways[way](new ChatOpenAI({ ...settings, maxTokens: SHORT, logprobs: true }), messages);
+  const more = responses ? { include: ['message.output_text.logprobs'] } : {};
+  const reply = await ways[way](new ChatOpenAI({ ...settings, maxTokens: SHORT, logprobs: true }), messages, more);
   messages.push(reply);
+  const { output, logprobs } = reply.response_metadata;
+  const told = responses ? output.flatMap((item) => item.content.flatMap((part) => part.logprobs)) : logprobs.content;
   return {
     text: reply.text,
     n_prompt: reply.usage_metadata.input_tokens,
     n_cached: reply.usage_metadata.input_token_details.cache_read,
     n_generated: reply.usage_metadata.output_tokens,
-    logprobs: reply.response_metadata.logprobs?.content.map((token) => token.logprob),
+    logprobs: told.map((token) => token.logprob),
   };
 }
 

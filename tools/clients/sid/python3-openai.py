@@ -44,7 +44,8 @@ def helper(client, asked):
 
 def responses(client, asked):
     """The strict one of responses, with all of the history."""
-    fields = {'model': asked['model'], 'input': asked['messages'], 'temperature': asked['temperature'], 'store': False}
+    fields = {'model': asked['model'], 'input': asked['messages'], 'temperature': asked['temperature'], 'store': False,
+              'max_output_tokens': asked['max_tokens'], 'include': ['message.output_text.logprobs']}
     with client.responses.stream(**fields) as events:
         text = ''.join(event.delta for event in events if event.type == 'response.output_text.delta')
         answer = events.get_final_response()
@@ -52,7 +53,7 @@ def responses(client, asked):
         raise ValueError(f'the deltas say {text!r}, the reply is {answer.output_text!r}')
     usage = types.SimpleNamespace(prompt_tokens=answer.usage.input_tokens, completion_tokens=answer.usage.output_tokens,
                                   prompt_tokens_details=answer.usage.input_tokens_details)
-    return text, None, usage
+    return text, [token for item in answer.output for part in item.content for token in part.logprobs], usage
 
 
 def leave(client, asked):
