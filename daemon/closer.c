@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/closer.h"
 #include "base/err.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -62,23 +62,11 @@ static void *closer_main(void *arg) {
         }
 }
 
-/* Signals are for the loop, which waits for them. */
-static int create_blocked(const pthread_attr_t *attr) {
-        sigset_t all, old;
-        pthread_t thread;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&thread, attr, closer_main, NULL);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        return r;
-}
-
 /* Under the lock. 0, or what pthread_create() says. */
 static int start_thread(void) {
         long least = sysconf(_SC_THREAD_STACK_MIN);
         pthread_attr_t attr;
+        pthread_t thread;
         int r = pthread_attr_init(&attr);
 
         if (r != 0)
@@ -88,7 +76,7 @@ static int start_thread(void) {
         if (r == 0)
                 r = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         if (r == 0)
-                r = create_blocked(&attr);
+                r = thread_start(&thread, &attr, closer_main, NULL);
         pthread_attr_destroy(&attr);
         if (r == 0)
                 n_threads++;

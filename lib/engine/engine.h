@@ -93,7 +93,8 @@ struct engine_options {
          * auto. Used only while opening. */
         const char *chat_format;
         /* Reports the progress of opening, on the thread that opens; may be NULL. A result other
-         * than 0 stops the opening with -ERR_CANCELLED. */
+         * than 0 stops the opening with -ERR_CANCELLED. Signals are blocked meanwhile, so that it may look for
+         * those that are pending. */
         int (*progress)(void *arg, const struct engine_opening *o);
         void *progress_arg;
 };

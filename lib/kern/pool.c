@@ -20,11 +20,11 @@
 #include "kern/cpu.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -156,7 +156,6 @@ struct kern_pool *kern_pool_free(struct kern_pool *p) {
 
 int kern_pool_new(struct kern_pool **ret, unsigned n_threads, struct err *e) {
         struct kern_pool *p = aligned_alloc(CACHE_LINE, sizeof(*p));
-        sigset_t all, old;
         int r = 0;
 
         if (!p)
@@ -167,21 +166,17 @@ int kern_pool_new(struct kern_pool **ret, unsigned n_threads, struct err *e) {
                 kern_pool_free(p);
                 return err_set(e, ERR_NOMEM, "no memory for %u threads", n_threads);
         }
-        /* Signals are for the threads that wait for them. */
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
         for (unsigned i = 0; i + 1 < n_threads && r == 0; i++) {
                 struct kern_worker *w = &p->workers[i];
 
                 w->pool = p;
                 w->index = i + 1;
-                r = pthread_create(&w->thread, NULL, worker_main, w);
+                r = thread_start(&w->thread, NULL, worker_main, w);
                 if (r == 0) {
                         pthread_setname_np(w->thread, "confab-kern");
                         p->n_workers++;
                 }
         }
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
         if (r != 0) {
                 kern_pool_free(p);
                 errno = r;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tables of a new register: what all migrations (schema.c) make of an empty file, object by object, to the letter. A
- * register that was migrated and a new one are the same, which store/migrate compares. To make the tables at once
- * takes a tenth of the time that the migrations take, which write what they make several times over; a test that
- * opens a register of its own spent two thirds of its time with that.
+ * register that was migrated and a new one are the same, which store/migrate compares. The migrations write what they make
+ * several times over: a new register takes 1.5 ms in this way and 4.5 by all of them, which was two thirds of what a
+ * short program of engine/metamorphic took.
  *
  * A schema change is a new migration, and here what it leads to: the text is what sqlite_schema has then (ADD COLUMN puts the
  * column behind the other columns, and a table that was renamed has its name in quotes).

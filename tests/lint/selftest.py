@@ -135,6 +135,7 @@ CASES = [
     ('text', 'daemon/peer.c', 'static void g(void) {\n        abort();\n}\n', 'ends the process'),
     ('text', 'lib/seq/seq.c', 'static void f(void) {\n        printf("x");\n}\n', 'lib/ prints'),
     ('text', 'lib/seq/seq.c', 'static float f(float x) {\n        return expf(x);\n}\n', 'libm'),
+    ('text', 'daemon/peer.c', 'static int g(pthread_t *t) {\n        return pthread_create(t, NULL, h, NULL);\n}\n', 'takes signals'),
     ('text', 'lib/seq/seq.c', '#if defined(__x86_64__)\n#endif\n', 'instruction sets'),
     ('text', 'lib/seq/seq.c', 'typedef struct err err;\n', 'typedef'),
     ('text', 'lib/seq/seq.c', 'static void f(void) {\n        getenv("HOME");\n}\n', 'environment'),

@@ -42,6 +42,9 @@ LIBM = re.compile(
     r'(?<![\w.>])(exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|sin|cos|tan|sincos|asin|acos|atan|atan2|sinh|cosh|'
     r'tanh|asinh|acosh|atanh|cbrt|hypot|erf|erfc|tgamma|lgamma)[fl]?\s*\(')
 
+# Threads take no signals: thread_start() sees to that.
+THREAD = re.compile(r'\bpthread_create\s*\(')
+
 ARCHITECTURE = re.compile(r'^\s*#\s*(if|elif|ifdef).*__(x86_64|i386|AVX|SSE|FMA|F16C|aarch64|ARM)')
 SPDX = 'SPDX-License-Identifier: MIT'
 
@@ -65,6 +68,8 @@ def check_c(path, text):
             report.bad(path, n, 'lib/ prints')
         if top == 'lib' and LIBM.search(line):
             report.bad(path, n, 'libm function whose bits are not defined; see base/dmath.h')
+        if THREAD.search(line) and path != 'lib/base/thread.c':
+            report.bad(path, n, 'a thread that takes signals; see base/thread.h')
         if top != 'tools' and not path.startswith(table.SIMD_FOLDERS) and ARCHITECTURE.match(line):
             report.bad(path, n, 'instruction sets are for lib/kern and lib/spill/codec to know')
         if re.search(r'\btypedef\s+(struct|union|enum)\b', line):

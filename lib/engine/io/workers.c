@@ -24,6 +24,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "engine/io/io.h"
 
 struct workers {
@@ -202,7 +203,7 @@ int io_start(struct engine *engine, struct err *e) {
         /* Set before the first worker runs; on failure below, corrected under the lock. */
         w->n_threads = n;
         for (size_t i = 0; i < n; i++) {
-                int r = pthread_create(&w->threads[i], NULL, worker_main, engine);
+                int r = thread_start(&w->threads[i], NULL, worker_main, engine);
 
                 if (r != 0) {
                         pthread_mutex_lock(&w->lock);
@@ -211,7 +212,7 @@ int io_start(struct engine *engine, struct err *e) {
                         return err_set(e, ERR_NOMEM, "cannot start an I/O worker");
                 }
         }
-        if (pthread_create(&w->text_thread, NULL, text_main, engine) != 0)
+        if (thread_start(&w->text_thread, NULL, text_main, engine) != 0)
                 return err_set(e, ERR_NOMEM, "cannot start a thread that tokenises");
         w->text_started = true;
         return 0;

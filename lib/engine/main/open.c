@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "engine/main/main.h"
 #include "gguf/gguf.h"
 #include "kern/kern.h"
@@ -24,7 +25,7 @@ static int open_parts(struct engine *engine, struct err *e) {
                 r = state_open_spill(engine, e);
         if (r == 0)
                 r = io_start(engine, e);
-        if (r == 0 && pthread_create(&engine->front->thread, NULL, thread_main, engine) != 0)
+        if (r == 0 && thread_start(&engine->front->thread, NULL, thread_main, engine) != 0)
                 r = err_set(e, ERR_NOMEM, "cannot start the engine thread");
         if (r == 0)
                 engine->front->thread_started = true;
@@ -117,7 +118,7 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
 
         if (r < 0)
                 return r;
-        /* Only the loop thread handles signals. */
+        /* For options.progress, which may look for those that are pending. */
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &old);
         r = open_parts(engine, e);

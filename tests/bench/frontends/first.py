@@ -2,7 +2,8 @@
 """tools/bench frontends, part first: what HTTP adds to the time until the first text of a reply.
 
 One chat is told by confab's own protocol (bench-say), another one through the gateway, turn by turn, on the same
-daemon; a third one on llama-server. The chat over HTTP is resent as a whole with each request, over a kept
+daemon. Then a third one on llama-server: between the turns of the others its threads, and what it leaves in the caches, would be
+in the way of whoever comes next. The chat over HTTP is resent as a whole with each request, over a kept
 connection. Both clients are small programs in C that stop the time at the first text (bench-say, bench-http). What is
 compared are turns of the same number, which have as many tokens. No chat begins as another one does, so none of them
 computes what another one needs, or is a branch of it; who is first alternates. Some chats are told without a pause:
@@ -70,8 +71,7 @@ def play(chats, openings, n, pause, got):
     told = {chat.name: turns(openings[chat.name], n) for chat in chats}
     for i in range(n):
         row = {}
-        # Whoever is first is told right behind llama-server, whose threads go on for a while and whose memory is in the caches.
-        for chat in chats if i % 2 else [*chats[1::-1], *chats[2:]]:
+        for chat in chats if i % 2 else reversed(chats):
             time.sleep(pause)
             row[chat.name] = chat.tell(told[chat.name][i])
         if i > 0:
@@ -105,7 +105,8 @@ def measure(b, key, model, plan, sides):
             http = [Http(b, side) for side in sides]
             chats = [Native(sides[0], chat_number), *http]
             openings = {name: f"{OPENINGS[name]} ({chat_number}){plan['more']}" for name in names}
-            play(chats, openings, plan["turns"], pause, got)
+            play(chats[:2], openings, plan["turns"], pause, got)
+            play(chats[2:], openings, plan["turns"], pause, got)
             if number == 0:
                 check_replies(sides[0], chat_number, http[0].messages)
             for chat_ in chats:

@@ -25,7 +25,7 @@ static const char text_body[] =
 
 static void read_until_whole(
         const char *body, int (*read_body)(struct openai_read *ret, const char *body)) {
-        struct fault_loop loop = {.at_least = 15, .at_most = MAX_ALLOCATIONS};
+        struct fault_loop loop = {.at_least = 19, .at_most = MAX_ALLOCATIONS};
 
         while (fault_loop_next(&loop)) {
                 struct openai_read read;
