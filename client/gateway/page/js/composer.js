@@ -75,6 +75,14 @@ export class Composer {
     this.costSoon();
   }
 
+  /** A text that was to be said here: it is there until it is accepted. */
+  put(text) {
+    this.text.value = text;
+    this.#keep();
+    this.#fit();
+    this.costSoon();
+  }
+
   /** The draft of a new conversation is that of the conversation which was made. */
   moveDraft(id) {
     const text = this.text.value;

@@ -11,17 +11,18 @@ const AT_ONCE = 6;
 export class FamilyTurns {
   /** id → {revision, turns}; the turns begin with the first one that was needed. */
   #known = new Map();
+  /** Whether anything was read; the reader puts it back. */
+  changed = false;
   #running = 0;
   #waiting = [];
 
   /**
    * Reads what is missing of these conversations; parents that are among them come first. Resolves to [{conversation, turns}], without those that
-   * are there no longer, and says in `changed` whether anything was read.
+   * are there no longer.
    */
   async load(ids, {signal} = {}) {
     const wanted = new Set(ids);
     const begun = new Map();
-    this.changed = false;
     const begin = id => {
       if (!begun.has(id))
         begun.set(id, this.#loadOne(id, wanted, begin, signal));
@@ -31,12 +32,9 @@ export class FamilyTurns {
     return ids.filter(id => this.#known.has(id) && store.get(id)).map(id => ({conversation: store.get(id), turns: this.#known.get(id).turns}));
   }
 
-  /** Those that are not of these conversations are forgotten. */
-  keep(ids) {
-    const wanted = new Set(ids);
-    for (const id of this.#known.keys())
-      if (!wanted.has(id))
-        this.#known.delete(id);
+  /** What was read of other families is worth nothing. */
+  forget() {
+    this.#known.clear();
   }
 
   async #loadOne(id, wanted, begin, signal) {

@@ -6,7 +6,7 @@ import {ApiError, call, conversationPath, getModel, setModel, setToken, takeToke
 import {CompareView} from './compare-view.js';
 import {Composer} from './composer.js';
 import {attempt, dialog, errorNote, errorView, menu, note} from './dialogs.js';
-import {fill, h} from './dom.js';
+import {fill, h, perFrame} from './dom.js';
 import {bytes} from './format.js';
 import {chooseLanguage, language, languages, t} from './i18n.js';
 import {listenToKeys, showKeys} from './keys.js';
@@ -141,6 +141,7 @@ async function forkAt(turnNumber) {
 
 async function sendEdited(text, turn) {
   await forkAt(turn.turn);
+  composer.put(text);
   await talk.send({message: text}, {text});
 }
 
@@ -403,10 +404,11 @@ function showConnection(state) {
   document.documentElement.dataset.connection = state;
   connectionNote?.remove();
   connectionNote = null;
-  if (state === 'live' || state === 'connecting' || state === 'token')
+  if (state === 'live' || state === 'connecting')
     return;
+  const button = state === 'token' ? [t('token.enter'), () => attempt(askToken)] : [t('retry'), retryNow];
   connectionNote = h('p', {class: 'connection', role: 'status'}, t(`connection.${state}`), ' ',
-    h('button', {type: 'button', on: {click: retryNow}}, t('retry')));
+    h('button', {type: 'button', on: {click: button[1]}}, button[0]));
   $('talk').prepend(connectionNote);
 }
 
@@ -479,14 +481,15 @@ function listen() {
     takeToken();
     attempt(route);
   });
-  addEventListener('confab-token-needed', () => attempt(askToken));
+  // Asked for once by itself; who does not give it can do so later, by the note.
+  addEventListener('confab-token-needed', () => attempt(askToken), {once: true});
   addEventListener('pagehide', () => {
     for (const finish of closing.values())
       finish(true);
   });
   store.on('connection', connectionChanged);
   store.on('models', () => composer.costSoon());
-  store.on('list', () => talk.refreshSiblings());
+  store.on('list', perFrame(() => talk.refreshSiblings()));
   $('frame').addEventListener('click', event => {
     if ($('frame').dataset.drawer && event.target === $('frame'))
       closeDrawer();

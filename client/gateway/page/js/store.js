@@ -8,7 +8,6 @@
 //    Watch, after it was taken in; `stats`; `models`; `connection`.
 import {call, conversationPath} from './api.js';
 import {Families} from './families.js';
-import {t} from './i18n.js';
 
 const FIRST_PAGE = 60;
 const PAGE = 256;
@@ -58,7 +57,7 @@ class Store {
   titleOf(conversation) {
     if (!conversation)
       return '';
-    return conversation.about?.title || (/^conv-\d+$|^#?\d+$/.test(conversation.name) ? t('list.untitled', {n: conversation.id}) : conversation.name);
+    return conversation.about?.title || conversation.name;
   }
 
   /** A conversation as it is now; turns are not kept. */

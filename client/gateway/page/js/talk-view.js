@@ -254,7 +254,6 @@ export class TalkView {
     // What was accepted is there, whatever became of its reply.
     if (accepted)
       attempt(() => this.catchUp());
-    this.actions.onRefused?.(error, accepted);
     if (error.code === 'conflict' || error.code === 'busy')
       attempt(() => this.catchUp());
     if (!accepted)

@@ -32,7 +32,6 @@ export default {
   'list.show': 'Gespräche zeigen',
   'list.found': {one: '{n} gefunden', other: '{n} gefunden'},
   'list.empty': 'Noch keine Gespräche.',
-  'list.untitled': 'Gespräch {n}',
   'list.menuOf': 'Aktionen für {title}',
   'list.branches': {one: '{n} Zweig', other: '{n} Zweige'},
   'list.writing': 'schreibt…',
@@ -164,6 +163,7 @@ export default {
   'token.title': 'Zugangstoken',
   'token.label': 'Token',
   'token.hint': 'Dieses Gateway verlangt ein Token. confab-gateway --open druckt einen Link, der eines hat; bei einem Dienst hat sie die Verwaltung.',
+  'token.enter': 'Token eingeben',
   'token.use': 'Verwenden',
   'keys.title': 'Tasten',
   'keys.letters': 'Buchstaben als Tasten',
@@ -185,6 +185,7 @@ export default {
   'keys.line': 'Neue Zeile',
   'connection.offline': 'Das Gateway ist nicht erreichbar. Was du schreibst, bleibt; die Seite versucht es von selbst wieder.',
   'connection.waiting': 'Der Daemon ist nicht erreichbar, vielleicht startet er neu. Nichts ist verloren; die Seite versucht es von selbst wieder.',
+  'connection.token': 'Dieses Gateway verlangt ein Token.',
   'connection.back': 'Wieder verbunden.',
 
   // Fehler: was es heißt, und was zu tun ist

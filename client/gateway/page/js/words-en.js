@@ -32,7 +32,6 @@ export default {
   'list.show': 'Show conversations',
   'list.found': {one: '{n} found', other: '{n} found'},
   'list.empty': 'No conversations yet.',
-  'list.untitled': 'Conversation {n}',
   'list.menuOf': 'Actions for {title}',
   'list.branches': {one: '{n} branch', other: '{n} branches'},
   'list.writing': 'writing…',
@@ -164,6 +163,7 @@ export default {
   'token.title': 'Access token',
   'token.label': 'Token',
   'token.hint': 'This gateway asks for a token. confab-gateway --open prints a link that has one; for a service, the administrator has them.',
+  'token.enter': 'Enter the token',
   'token.use': 'Use it',
   'keys.title': 'Keys',
   'keys.letters': 'Letters as keys',
@@ -185,6 +185,7 @@ export default {
   'keys.line': 'New line',
   'connection.offline': 'The gateway cannot be reached. What you type is kept; this page tries again by itself.',
   'connection.waiting': 'The daemon cannot be reached: it may be restarting. Nothing is lost; this page tries again by itself.',
+  'connection.token': 'This gateway asks for a token.',
   'connection.back': 'Connected again.',
 
   // errors: what it means, and what to do
