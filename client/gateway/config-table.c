@@ -62,6 +62,15 @@ static const struct setting table[] = {
                         "Only "
                         "for programs that set it themselves. A token with a tenant takes no "
                         "other."},
+        {"page", SETTING_TEXT, AT(page), .metavar = "FOLDER",
+                .help = "Files of the page that browsers get at /, if not those that were "
+                        "installed "
+                        "with the gateway; none: there is no page."},
+        {"page-libs", SETTING_TEXT, AT(page_libs), .initial = "/usr/share", .metavar = "FOLDER",
+                .help = "Where the page finds markdown-it, DOMPurify, highlight.js and KaTeX, in "
+                        "the "
+                        "places that Debian's packages have for them. It shows plain text without "
+                        "them."},
         {"expire", SETTING_DURATION, AT(expire), 60 * USEC, 87600 * HOUR, "720h", .zero = "never",
                 .metavar = "TIME",
                 .help = "Conversations that clients did not name are closed when they were not "

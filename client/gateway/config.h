@@ -7,7 +7,7 @@
 struct gateway_config {
         /* owned, NULL when not given; lists are words */
         char *config, *defaults, *daemons, *listen, *socket_group, *tcp, *token_file;
-        char *allow_hosts, *allow_origins, *tenant_header;
+        char *allow_hosts, *allow_origins, *tenant_header, *page, *page_libs;
         uint64_t socket_mode;
         uint64_t allow_remote, shift; /* 0 or 1 */
         uint64_t expire, keep_alive;  /* usec; 0: never */

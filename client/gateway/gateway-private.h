@@ -4,6 +4,7 @@
 #include "client/gateway/gateway.h"
 #include "client/gateway/metrics.h"
 #include "client/gateway/origin.h"
+#include "client/gateway/page.h"
 #include "client/gateway/tokens.h"
 
 struct gateway_options {
@@ -13,6 +14,7 @@ struct gateway_options {
         const char *tenant_header;   /* name of the field in lower case, or NULL; borrowed */
         const struct tokens *tokens; /* borrowed; NULL: nobody may come by TCP */
         struct backends *backends;   /* borrowed */
+        struct page_folders page;    /* borrowed */
 };
 
 #define GATEWAY_MAX_DIALECTS 16
@@ -28,7 +30,7 @@ struct gateway {
 /* What is borrowed must live until gateway_free(). */
 int gateway_new(struct gateway **ret, struct event_base *base,
         const struct gateway_options *options, struct err *e);
-/* Take over what may change while it runs: all but limits, backends and tokens. */
+/* Take over what may change while it runs: all but limits, backends, tokens and the page. */
 void gateway_take_options(struct gateway *gateway, const struct gateway_options *options);
 /* Ends what runs. NULL is harmless; returns NULL. */
 struct gateway *gateway_free(struct gateway *gateway);

@@ -14,9 +14,13 @@
 #include "client/gateway/routes.h"
 #include <stdio.h>
 
+#define NO_STORE "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+#define CORP(who) "Cross-Origin-Resource-Policy: " who "\r\n"
+
 /* One line each. */
 static const struct gateway_dialect *const dialects[] = {
         &gateway_basic,
+        &gateway_page,
         &gateway_openai,
         &gateway_responses,
         &gateway_anthropic,
@@ -57,28 +61,39 @@ static void refuse(struct gateway_call *call, unsigned status, const char *messa
 }
 
 /* 0; 1: it was refused; -ERR_NOMEM. */
-static int check_origin(struct gateway_call *call, enum origin_verdict *ret) {
+static int check_origin(struct gateway_call *call, enum origin_verdict verdict) {
         const struct origins *origins = &call->gateway->options.origins;
         const char *host = http_header(call->exchange, "host");
-        const char *origin = http_header(call->exchange, "origin");
         bool local = http_peer_uid(call->exchange, &(uid_t){0});
-        int r = 0;
 
         if (!local && !origin_host_allowed(origins, host)) {
                 refuse(call, 421, "the field Host names neither this machine nor an allowed host");
                 return 1;
         }
-        *ret = origin_judge(origins, host, origin);
-        if (*ret == ORIGIN_FOREIGN) {
+        if (verdict == ORIGIN_FOREIGN) {
                 refuse(call, 403, "pages of this origin are not allowed here");
                 return 1;
         }
-        if (*ret == ORIGIN_LISTED) {
-                r = http_add_header(call->exchange, "Access-Control-Allow-Origin", origin);
-                if (r == 0)
-                        r = http_add_header(call->exchange, "Vary", "Origin");
-        }
-        return r;
+        return 0;
+}
+
+/* The fields of every answer, refusals too. What a daemon says is kept nowhere, and no page of another origin can take it as
+ * a script or an image unless it may ask anyway. */
+static int add_fields(struct gateway_call *call, const struct gateway_dialect *dialect,
+        enum origin_verdict verdict) {
+        const char *origin = http_header(call->exchange, "origin");
+        int r;
+
+        if (dialect == &gateway_page)
+                r = page_add_fields(call->exchange);
+        else if (verdict == ORIGIN_LISTED)
+                r = http_add_fields(call->exchange, NO_STORE CORP("cross-origin"));
+        else
+                r = http_add_fields(call->exchange, NO_STORE CORP("same-origin"));
+        if (r < 0 || verdict != ORIGIN_LISTED)
+                return r;
+        r = http_add_fields(call->exchange, "Vary: Origin\r\n");
+        return r == 0 ? http_add_header(call->exchange, "Access-Control-Allow-Origin", origin) : r;
 }
 
 /* OPTIONS, which browsers ask before they send what a page wants. */
@@ -146,12 +161,14 @@ static int judge(struct admitted *admitted) {
         struct err e;
         int r;
 
-        r = http_add_header(call->exchange, "Cache-Control", "no-store");
+        routes_find(&found, dialects, method, http_path(call->exchange));
+        origin = origin_judge(&call->gateway->options.origins, http_header(call->exchange, "host"),
+                http_header(call->exchange, "origin"));
+        r = add_fields(call, found.dialect, origin);
         if (r == 0)
-                r = check_origin(call, &origin);
+                r = check_origin(call, origin);
         if (r != 0)
                 return r;
-        routes_find(&found, dialects, method, http_path(call->exchange));
         if (method == HTTP_OPTIONS) {
                 reply_options(call, &found, origin);
                 return 1;

@@ -50,7 +50,7 @@ struct gateway_dialect {
         void (*admit)(struct gateway_call *call, const struct gateway_route *route);
 };
 extern const struct gateway_dialect gateway_openai, gateway_responses, gateway_anthropic,
-        gateway_ollama, gateway_own;
+        gateway_ollama, gateway_own, gateway_page;
 
 struct gateway_settings {
         struct talk_settings talk;

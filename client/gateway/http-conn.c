@@ -207,11 +207,12 @@ static void end_answer(struct http_conn *conn) {
 
 static void tell_drained(struct http_conn *conn) {
         struct http_exchange *exchange = conn->exchange;
+        bool all = exchange && exchange->awaits_all && http_queued(exchange) == 0;
 
-        if (!exchange || !exchange->was_slow ||
+        if (!exchange || (!exchange->was_slow && !all) ||
                 http_queued(exchange) > conn->server->limits.output_low)
                 return;
-        exchange->was_slow = false;
+        exchange->was_slow = exchange->awaits_all = false;
         if (exchange->ops.drained)
                 exchange->ops.drained(exchange->userdata);
 }

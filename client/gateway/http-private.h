@@ -107,6 +107,7 @@ struct http_exchange {
         struct http_answer_ops ops;
         void *userdata, *context;
         bool begun, chunked, was_slow;
+        bool awaits_all; /* `drained` is called when nothing is queued */
 };
 
 struct http_user {

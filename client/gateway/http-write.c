@@ -112,6 +112,10 @@ int http_add_header(struct http_exchange *exchange, const char *name, const char
         return buf_printf(&exchange->fields, "%s: %s\r\n", name, value);
 }
 
+int http_add_fields(struct http_exchange *exchange, const char *fields) {
+        return buf_append_str(&exchange->fields, fields);
+}
+
 /* A body that was not read ends the connection. */
 static bool may_keep(const struct http_exchange *exchange) {
         const struct http_conn *conn = exchange->conn;
@@ -226,6 +230,11 @@ size_t http_queued(const struct http_exchange *exchange) {
 
 bool http_is_slow(const struct http_exchange *exchange) {
         return http_queued(exchange) > exchange->conn->server->limits.output_high;
+}
+
+void http_tell_drained(struct http_exchange *exchange) {
+        exchange->awaits_all = true;
+        conn_mark(exchange->conn);
 }
 
 /* ---- writing ---- */

@@ -146,6 +146,8 @@ void http_set_ops(
 void http_set_stop(struct http_exchange *exchange, void (*stop)(void *userdata));
 /* A field of the answer, before http_reply() or http_begin(). -ERR_NOMEM, -ERR_INVALID (line break). */
 int http_add_header(struct http_exchange *exchange, const char *name, const char *value);
+/* Fields as they are sent, CR LF behind each. -ERR_NOMEM. */
+int http_add_fields(struct http_exchange *exchange, const char *fields);
 /* The whole answer; the exchange has ended. @type NULL: no content type. Without memory the connection ends
  * (silently: `closed` is not called, for the caller has ended the exchange). HEAD: without the body. */
 void http_reply(struct http_exchange *exchange, unsigned status, const char *type, const void *body,
@@ -164,3 +166,5 @@ void http_abort(struct http_exchange *exchange);
 size_t http_queued(const struct http_exchange *exchange);
 /* Whether that is above output_high. */
 bool http_is_slow(const struct http_exchange *exchange);
+/* `drained` is called, once, when the kernel has taken all of it, however little it was. After http_set_ops(). */
+void http_tell_drained(struct http_exchange *exchange);

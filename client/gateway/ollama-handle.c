@@ -113,7 +113,7 @@ static void handle_version(struct gateway_call *call) {
         buf_deinit(&body);
 }
 
-static void handle_root(struct gateway_call *call) {
+void ollama_reply_root(struct gateway_call *call) {
         static const char text[] = "Ollama is running";
 
         http_reply(call->exchange, 200, "text/plain; charset=utf-8", text, strlen(text));
@@ -136,8 +136,6 @@ static void refuse_models(struct gateway_call *call) {
 }
 
 static const struct gateway_route routes[] = {
-        {HTTP_GET, "/", handle_root, true},
-        {HTTP_HEAD, "/", handle_root, true},
         {HTTP_POST, "/api/chat", handle_chat, false},
         {HTTP_POST, "/api/generate", handle_generate, false},
         {HTTP_GET, "/api/tags", handle_tags, false},

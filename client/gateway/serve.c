@@ -7,7 +7,9 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct timeval timeval_of(uint64_t usec) {
@@ -51,7 +53,27 @@ static struct gateway_options options_of(struct serve *serve) {
                 .tenant_header = config->tenant_header,
                 .tokens = &serve->tokens,
                 .backends = serve->backends,
+                .page = {.files = serve->page, .libs = config->page_libs},
         };
+}
+
+/* The folder of the page, if there is one. One that was named must be there; that of the installation may be missing. */
+static int find_page(struct serve *serve, struct err *e) {
+        const char *named = serve->config->page, *folder = named ? named : CONFAB_PAGE;
+        struct stat st;
+
+        if (strcmp(folder, "none") == 0)
+                return 0;
+        if (stat(folder, &st) < 0) {
+                if (named)
+                        return err_set(e, ERR_SYS, "page: cannot look into '%s'", folder);
+                LOG(LOG_INFO, "there is no page: '%s' is missing", folder);
+                return 0;
+        }
+        if (!S_ISDIR(st.st_mode))
+                return err_set(e, ERR_INVALID, "page: '%s' is not a folder", folder);
+        serve->page = folder;
+        return 0;
 }
 
 /* The file is read anew; on failure the tokens of before count. */
@@ -276,6 +298,8 @@ int serve_init(struct serve *serve, struct gateway_config *config, int argc, cha
         log_set_level((int)config->log_level);
         raise_descriptors(config);
         r = take_tokens(serve, e);
+        if (r == 0)
+                r = find_page(serve, e);
         if (r == 0)
                 r = open_listeners(serve, e);
         if (r < 0)

@@ -20,6 +20,7 @@ struct serve {
         struct event_base *base;
         struct listeners listeners;
         struct tokens tokens;
+        const char *page; /* folder; NULL: there is no page */
         struct backends *backends;
         struct gateway *gateway;
         struct event *signals[3], *stop_timer, *watchdog;

@@ -128,6 +128,8 @@ class Rig:
         args = [confab_gateway, '--listen', self.socket]
         if '--daemon' not in flags:
             args += ['--daemon', self.daemon_socket]
+        if '--page' not in flags:
+            args += ['--page', os.path.join(source, 'client/gateway/page')]
         self.gateway = Program(self.folder, 'gateway', [*args, *flags], **how)
 
     def stop_gateway(self):
