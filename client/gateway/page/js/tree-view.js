@@ -12,8 +12,9 @@ import {buildTree, layoutTree, neighbour} from './tree-model.js';
 
 const ROW = 1.75; // rem
 const TIP = 2.75;
-const LANE = 14; // px
+const LANE = 18; // px
 const NARROWEST = 6;
+const GAP = 14;
 const MARGIN = 600; // px that are drawn above and below what is seen
 const RANK = {resident: 3, partial: 2, spilled: 1, cold: 0};
 const RANKS = ['cold', 'spilled', 'partial', 'resident'];
@@ -115,7 +116,7 @@ export class TreeView {
         return;
       if (error.name !== 'ApiError')
         throw error;
-      fill(this.failed, errorView(error, h('button', {type: 'button', on: {click: () => this.#follow()}}, t('tree.retry'))));
+      fill(this.failed, errorView(error, h('button', {type: 'button', on: {click: () => this.#follow()}}, t('retry'))));
     }
     if (load === this.#load)
       this.list.setAttribute('aria-busy', 'false');
@@ -165,8 +166,6 @@ export class TreeView {
     this.list.style.setProperty('block-size', `${this.#tops.at(-1)}px`);
     const lanes = this.#layout?.lanes ?? 1;
     this.lane = Math.max(NARROWEST, Math.min(LANE, this.scroller.clientWidth * 0.4 / lanes));
-    this.lines = Math.ceil((lanes + 0.5) * this.lane);
-    this.list.style.setProperty('--tree-lines', `${this.lines}px`);
     const kept = anchor && this.#layout?.index.get(anchor.key);
     if (kept)
       this.scroller.scrollTop = this.#tops[kept.y] - anchor.offset;
@@ -221,7 +220,7 @@ export class TreeView {
     }
     this.#attributes(view.element, row);
     const height = this.#tops[row.y + 1] - this.#tops[row.y];
-    const shape = [this.lane, this.lines, height, row.x, row.kind, row.node?.role, row.strong, row.open, ...lines].join();
+    const shape = [this.lane, height, row.x, row.kind, row.node?.role, row.strong, row.open, ...lines].join();
     if (shape !== view.shape) {
       view.shape = shape;
       const drawn = this.#drawLines(row, lines, height);
@@ -254,7 +253,7 @@ export class TreeView {
       else if (element.getAttribute(name) !== String(value))
         element.setAttribute(name, value);
     element.style.setProperty('inset-block-start', `${this.#tops[row.y]}px`);
-    element.style.setProperty('--tree-at', `${(row.x + 0.75) * this.lane}px`);
+    element.style.setProperty('--tree-at', `${(row.x + 0.6) * this.lane}px`);
   }
 
   #label(row) {
@@ -264,7 +263,7 @@ export class TreeView {
         .filter(Boolean).join(', ');
     }
     if (row.kind === 'fold')
-      return t('tree.folded', {n: row.nodes.length});
+      return t('turns', {n: row.nodes.length});
     return row.kind === 'root' ? t('tree.beginning') : `${t(`role.${row.node.role}`)}: ${row.node.text || t('tree.wordless')}`;
   }
 
@@ -333,7 +332,7 @@ export class TreeView {
   }
 
   #drawLines(row, lines, height) {
-    const x = lane => (lane + 0.75) * this.lane;
+    const x = lane => (lane + 0.6) * this.lane;
     const middle = height / 2;
     const paths = lines.map(line => {
       const [piece, lane, residency, strong] = line.split(' ');
@@ -344,7 +343,9 @@ export class TreeView {
       }[piece];
       return svg('path', {class: strong ? 'tree-line strong' : 'tree-line', 'data-residency': residency, d});
     }).sort((a, b) => a.classList.contains('strong') - b.classList.contains('strong'));
-    return svg('svg', {class: 'tree-lines', 'aria-hidden': 'true', width: this.lines, height, viewBox: `0 0 ${this.lines} ${height}`},
+    // Nothing is to the right of a row's own mark, so its text may begin there.
+    const width = x(row.x) + GAP;
+    return svg('svg', {class: 'tree-lines', 'aria-hidden': 'true', width, height, viewBox: `0 0 ${width} ${height}`},
       paths, mark(row, x(row.x), middle));
   }
 
@@ -455,7 +456,8 @@ function ancestors(id) {
 function mark(row, x, y) {
   const name = row.strong ? 'tree-node strong' : 'tree-node';
   if (row.kind === 'fold')
-    return [-5, 0, 5].map(offset => svg('circle', {class: `${name} dot`, cx: x, cy: y + offset, r: 1.75}));
+    return [svg('rect', {class: 'tree-hole', x: x - 4, y: y - 9, width: 8, height: 18}),
+      [-5, 0, 5].map(offset => svg('circle', {class: `${name} dot`, cx: x, cy: y + offset, r: 1.5}))];
   if (row.kind === 'tip')
     return svg('circle', {class: 'tree-hole', cx: x, cy: y, r: 5});
   if (row.kind === 'turn' && row.node.role === 'user')

@@ -8,6 +8,7 @@ const HELD_ROW = 300;
 const HELD_LINE = 64;
 const HELD_BRACKET = 300;
 const LONGEST_MATH = 4000;
+const MOST_COLUMNS = 64;
 const MARKER = /^(?:([-+*])|(\d{1,9})([.)]))(\s+|$)/;
 const FENCE = /^(?:(`{3,})([^`]*)|(~{3,})(.*))$/;
 const STARTS = /^(?:>|#{1,6}(?:\s|$)|`{3,}[^`]*$|~{3,}|\$\$|\\\[)/;
@@ -18,7 +19,7 @@ const CONTAINERS = new Set(['list', 'item', 'quote']);
 
 /**
  * Reads a text piece by piece: push() as it comes, end() when all is there. `root.children` are blocks {kind, final, closed}:
- * text and heading (text, level), code (text, language), math (text, whole), table (header, aligns, children of kind row with cells), rule, and
+ * text and heading (text, level), code (text, language), math (text, whole), table (header, aligns, children of kind row with cells and aligns), rule, and
  * with children quote, list (ordered, start) and item.
  */
 export class BlockReader {
@@ -67,7 +68,7 @@ export class BlockReader {
 
   #close(node) {
     const last = node.children?.at(-1);
-    if (last && !(last.closed && (last.final || this.#saved)))
+    if (last && !last.closed)
       this.#close(last);
     node.closed = true;
     node.final = !this.#saved;
@@ -215,7 +216,7 @@ export class BlockReader {
     if (leaf?.kind === 'table') {
       if (!text.includes('|') || startsBlock(text))
         return null;
-      return this.#add(leaf, block('row', {cells: cellsOf(text), closed: true}));
+      return this.#add(leaf, block('row', {cells: cellsOf(text), aligns: leaf.aligns, closed: true}));
     }
     if (leaf?.kind !== 'text' || !/^[|:\-\s]*$/.test(text))
       return null;
@@ -356,7 +357,7 @@ function cellsOf(row) {
 
 function alignsOf(line) {
   const cells = cellsOf(line);
-  if (cells.length === 0 || !cells.every(cell => /^:?-+:?$/.test(cell)))
+  if (cells.length === 0 || cells.length > MOST_COLUMNS || !cells.every(cell => /^:?-+:?$/.test(cell)))
     return null;
   return cells.map(cell => cell.endsWith(':') ? (cell.startsWith(':') ? 'center' : 'right') : cell.startsWith(':') ? 'left' : '');
 }
