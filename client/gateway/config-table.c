@@ -45,9 +45,9 @@ static const struct setting table[] = {
                         "then go over the network as they are: put a server in front that speaks "
                         "TLS."},
         {"allow-host", SETTING_LIST, AT(allow_hosts), .metavar = "NAME",
-                .help = "Names of this machine that clients of TCP may use in the field Host, "
-                        "beside "
-                        "localhost, 127.0.0.1 and [::1].",
+                .help = "Names of this machine that clients may use in the field Host, beside "
+                        "localhost, 127.0.0.1 and [::1], and on a Unix socket beside addresses and "
+                        "names without a dot.",
                 .reloadable = true},
         {"allow-origin", SETTING_LIST, AT(allow_origins), .metavar = "ORIGIN",
                 .help = "Origins like https://chat.example whose pages may send requests from a "

@@ -4,7 +4,8 @@
  *
  * 1. Is the Host one of ours, and does no foreign page send it (origin.h)? Else 421 and 403.
  * 2. Is it a browser's question whether it may ask (OPTIONS)? It is answered without a token, since browsers send none.
- * 3. Who asks (session.c)? Else 401. Public routes ask nobody.
+ * 3. Unless the route is public: does no foreign page make the browser send it (origin.h), and who asks (session.c)? Else 403
+ *    and 401.
  * 4. Is there such a route? Else 404, or 405 with Allow.
  *
  * Refusals have the form of the dialect whose prefix the path has.
@@ -66,7 +67,7 @@ static int check_origin(struct gateway_call *call, enum origin_verdict verdict) 
         const char *host = http_header(call->exchange, "host");
         bool local = http_peer_uid(call->exchange, &(uid_t){0});
 
-        if (!local && !origin_host_allowed(origins, host)) {
+        if (!(local ? origin_local_host_allowed : origin_host_allowed)(origins, host)) {
                 refuse(call, 421, "the field Host names neither this machine nor an allowed host");
                 return 1;
         }
@@ -173,8 +174,13 @@ static int judge(struct admitted *admitted) {
                 reply_options(call, &found, origin);
                 return 1;
         }
-        if (!found.route || !found.route->is_public)
+        if (!found.route || !found.route->is_public) {
+                if (origin_is_hidden(origin, http_header(call->exchange, "sec-fetch-site"))) {
+                        refuse(call, 403, "pages of other origins are not allowed here");
+                        return 1;
+                }
                 r = gateway_find_owner(call, &e);
+        }
         if (r < 0) {
                 refuse(call, r == -ERR_PERMISSION ? 401 : r == -ERR_CONFLICT ? 403 : 400, e.msg);
                 return 1;

@@ -263,7 +263,7 @@ static int parse_field(struct http_head *head, char *line, unsigned *ret_status,
 static bool is_single(const char *name) {
         static const char *const names[] = {"host", "content-length", "transfer-encoding",
                 "content-type", "content-encoding", "authorization", "x-api-key", "origin",
-                "expect"};
+                "sec-fetch-site", "expect"};
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 if (strcmp(names[i], name) == 0)

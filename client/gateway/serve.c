@@ -67,7 +67,6 @@ static int find_page(struct serve *serve, struct err *e) {
         if (stat(folder, &st) < 0) {
                 if (named)
                         return err_set(e, ERR_SYS, "page: cannot look into '%s'", folder);
-                LOG(LOG_INFO, "there is no page: '%s' is missing", folder);
                 return 0;
         }
         if (!S_ISDIR(st.st_mode))
@@ -316,9 +315,12 @@ int serve_init(struct serve *serve, struct gateway_config *config, int argc, cha
         r = gateway_new(&serve->gateway, serve->base, &options, e);
         if (r == 0)
                 r = start_listening(serve, e);
-        if (r == 0)
-                notify_ready();
-        return r;
+        if (r < 0)
+                return r;
+        if (!serve->page && !config->page)
+                LOG(LOG_INFO, "there is no page: '" CONFAB_PAGE "' is missing");
+        notify_ready();
+        return 0;
 }
 
 int serve_run(struct serve *serve, struct err *e) {

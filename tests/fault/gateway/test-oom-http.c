@@ -14,8 +14,9 @@
 
 #define MAX_ALLOCATIONS 1000
 #define H "Host: h\r\n"
+#define PAGE_BIG 100000
 
-static char text[65536]; /* what a client got */
+static char text[131072]; /* what a client got */
 
 static void read_all(struct event_base *base, int fd) {
         size_t size = 0;
@@ -112,7 +113,24 @@ struct fixture {
         struct gateway *gateway;
         struct sockaddr_un address;
         socklen_t address_size;
+        char page
+                [64]; /* a folder with index.html, which is answered whole, and big.js, which is not */
 };
+
+static const char *in_page(const struct fixture *f, const char *name) {
+        static char path[PATH_MAX];
+
+        snprintf(path, sizeof(path), "%s/%s", f->page, name);
+        return path;
+}
+
+static void write_page_file(const struct fixture *f, const char *name, int size) {
+        FILE *file = fopen(in_page(f, name), "w");
+
+        assert_non_null(file);
+        assert_int_equal(fprintf(file, "%*s", size, "\n"), size);
+        fclose(file);
+}
 
 static void set_up(struct fixture *f) {
         static const char *const sockets[] = {"/nonexistent/confab.sock"};
@@ -121,11 +139,17 @@ static void set_up(struct fixture *f) {
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         struct err e;
 
-        *f = (struct fixture){.base = event_base_new(), .address_size = sizeof(f->address)};
+        *f = (struct fixture){.base = event_base_new(),
+                .address_size = sizeof(f->address),
+                .page = "/tmp/confab-test-page-XXXXXX"};
+        assert_non_null(mkdtemp(f->page));
+        write_page_file(f, "index.html", 100);
+        write_page_file(f, "big.js", PAGE_BIG);
         assert_int_equal(backends_new(&f->backends, f->base, sockets, 1, &e), 0);
         options.backends = f->backends;
         options.origins.origins = "http://page";
         options.tenant_header = "x-tenant";
+        options.page = (struct page_folders){.files = f->page, .libs = f->page};
         assert_int_equal(gateway_new(&f->gateway, f->base, &options, &e), 0);
         assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(sa_family_t)), 0);
         assert_int_equal(listen(fd, 10), 0);
@@ -137,6 +161,9 @@ static void tear_down(struct fixture *f) {
         gateway_free(f->gateway);
         backends_free(f->backends);
         event_base_free(f->base);
+        unlink(in_page(f, "index.html"));
+        unlink(in_page(f, "big.js"));
+        rmdir(f->page);
 }
 
 static int connect_to(struct fixture *f) {
@@ -158,6 +185,15 @@ static void test_gateway(void **state) {
                 {"GET / HTTP/1.1\r\n" H "Origin: http://evil\r\n\r\n", 403},
                 {"OPTIONS /health HTTP/1.1\r\n" H "Origin: http://page\r\n\r\n", 204},
                 {"GET / HTTP/1.1\r\n\r\n", 400},
+                {"GET / HTTP/1.1\r\n" H "\r\n", 200},
+                {"GET / HTTP/1.1\r\n" H "Accept: text/html\r\n\r\n", 200},
+                {"GET / HTTP/1.1\r\n" H "Accept: text/html\r\nIf-None-Match: *\r\n\r\n", 304},
+                {"HEAD /page/big.js HTTP/1.1\r\n" H "\r\n", 200},
+                {"GET /page/none.js HTTP/1.1\r\n" H "\r\n", 404},
+                {"GET /page/lib/katex.css HTTP/1.1\r\n" H "\r\n", 404},
+                {"GET /page/lib/fonts/a.woff2 HTTP/1.1\r\n" H "\r\n", 404},
+                {"GET /page/libs.json HTTP/1.1\r\n" H "\r\n", 200},
+                {"GET /metrics HTTP/1.1\r\n" H "Sec-Fetch-Site: cross-site\r\n\r\n", 403},
         };
         struct fixture f;
 
@@ -187,11 +223,37 @@ static void test_gateway(void **state) {
         tear_down(&f);
 }
 
+/* A file in pieces: all of it, and its last chunk, or an end that nobody takes for that. */
+static void test_file(void **state) {
+        struct fault_loop loop = {.at_least = 10, .at_most = MAX_ALLOCATIONS};
+        struct fixture f;
+        size_t n_fds;
+        int fd;
+
+        set_up(&f);
+        n_fds = test_count_fds();
+        while (fault_loop_next(&loop)) {
+                fd = connect_to(&f);
+                fault_loop_arm(&loop);
+                ask(f.base, fd, "GET /page/big.js HTTP/1.1\r\n" H "\r\n");
+                fault_loop_disarm(&loop);
+                close(fd);
+                for (unsigned turn = 0; turn < 5; turn++)
+                        event_base_loop(f.base, EVLOOP_NONBLOCK);
+                assert_int_equal(test_count_fds(), n_fds);
+                assert_int_equal(!!strstr(text, "200 OK") && strlen(text) > PAGE_BIG,
+                        !!strstr(text, "\r\n0\r\n\r\n"));
+        }
+        assert_non_null(strstr(text, "\r\n0\r\n\r\n"));
+        tear_down(&f);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_http, rig_setup, rig_teardown),
                 cmocka_unit_test_setup_teardown(test_server, rig_setup, rig_teardown),
                 cmocka_unit_test(test_gateway),
+                cmocka_unit_test(test_file),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

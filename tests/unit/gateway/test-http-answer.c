@@ -193,6 +193,42 @@ static void test_peer_goes(void **state) {
         }
 }
 
+/* drained() is called once all has left, however little it was, if the owner asks for it. */
+static void test_tell_drained(void **state) {
+        static const char much[250000];
+        struct rig *rig = *state;
+        struct http_exchange *exchange;
+        int fd = hold(rig, GET);
+
+        exchange = rig->pending[0];
+        http_begin(exchange, 200, "x/y");
+        http_write(exchange, "abc", 3);
+        rig_settle(rig);
+        assert_int_equal(rig->n_drained, 0);
+        http_tell_drained(exchange);
+        rig_settle(rig);
+        assert_int_equal(rig->n_drained, 1);
+        http_write(exchange, "def", 3);
+        http_tell_drained(exchange);
+        assert_int_equal(rig->n_drained, 1);
+        rig_settle(rig);
+        assert_int_equal(rig->n_drained, 2);
+        rig_settle(rig);
+        assert_int_equal(rig->n_drained, 2);
+        /* more than the kernel takes: not before the reader has read */
+        http_write(exchange, much, sizeof(much));
+        assert_false(http_is_slow(exchange));
+        http_tell_drained(exchange);
+        rig_settle(rig);
+        assert_true(http_queued(exchange) > 0);
+        assert_int_equal(rig->n_drained, 2);
+        rig_read(rig, fd, NULL);
+        assert_int_equal(http_queued(exchange), 0);
+        assert_int_equal(rig->n_drained, 3);
+        http_end(take(rig));
+        close(fd);
+}
+
 /* A reader that is slow is noticed, loses nothing, and drained() is called once it has read. */
 static void test_slow_reader(void **state) {
         struct rig *rig = *state;
@@ -412,6 +448,7 @@ int main(void) {
                 TEST(test_no_content),
                 TEST(test_abort),
                 TEST(test_peer_goes),
+                TEST(test_tell_drained),
                 TEST(test_slow_reader),
                 TEST(test_end_behind_queue),
                 TEST(test_late_head),
