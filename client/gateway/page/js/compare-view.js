@@ -96,7 +96,7 @@ function wordsOf(turn) {
 export class CompareView {
   #signal = new AbortController();
   #stops = [];
-  #scrolling = false;
+  #lead = null;
 
   /** Draws into `host`. onClose() when Escape or Close is pressed, onOpen(id) when one of both is to be opened. */
   constructor(host, {onClose, onOpen}) {
@@ -117,6 +117,7 @@ export class CompareView {
   async show(idA, idB) {
     this.#stop();
     this.#signal = new AbortController();
+    this.#lead = null;
     this.sides = [idA, idB].map((id, index) => this.#side(id, index));
     fill(this.columns, this.sides.map(side => side.element));
     fill(this.which, this.sides.map(side => side.tab));
@@ -197,6 +198,10 @@ export class CompareView {
     side.list = h('div', {class: 'compare-turns'});
     side.button = h('button', {type: 'button', class: 'quiet', hidden: true, on: {click: () => attempt(() => this.#more(side, true))}}, t('compare.more'));
     side.scroller = h('div', {class: 'compare-scroll', tabIndex: 0, role: 'group', on: {scroll: () => this.#scrolled(side)}}, side.list, side.button);
+    for (const event of ['pointerenter', 'pointerdown', 'wheel', 'touchstart', 'focusin'])
+      side.scroller.addEventListener(event, () => {
+        this.#lead = side;
+      }, {passive: true});
     side.element = h('div', {class: 'compare-side', dataset: {side: index}}, side.head, side.scroller);
     side.tab = h('button', {type: 'button', on: {click: () => this.#choose(index)}});
     this.#drawHead(side);
@@ -250,26 +255,20 @@ export class CompareView {
       }
       const text = h('div', {class: 'compare-diff', dir: 'auto'}, pieces[i].map(({text: words, only}) => only ? h('mark', {}, words) : words));
       side.marked = h('article', {class: 'turn', dataset: {role: left.role}}, h('header', {class: 'turn-head'},
-        h('h4', {class: 'turn-who'}, t(`role.${left.role}`)), h('span', {class: 'hint'}, t('compare.differs'))), h('div', {class: 'turn-body'}, text));
+        h('h4', {class: 'turn-who'}, t(`role.${left.role}`)), pieces[i].some(piece => piece.only) && h('span', {class: 'hint'}, t('compare.differs'))), h('div', {class: 'turn-body'}, text));
     });
   }
 
   // ---- what is done ----
 
-  /** The other one goes by the same share of its length. */
+  /** The other one goes by the same share of its length; only that one leads which the pointer or the focus is in. */
   #scrolled(side) {
-    if (!this.together.checked || this.#scrolling)
+    this.#lead ??= side;
+    if (!this.together.checked || this.#lead !== side)
       return;
     const other = this.sides[1 - side.index].scroller;
     const room = side.scroller.scrollHeight - side.scroller.clientHeight;
-    const top = room > 0 ? side.scroller.scrollTop / room * (other.scrollHeight - other.clientHeight) : 0;
-    if (Math.abs(other.scrollTop - top) < 1)
-      return;
-    this.#scrolling = true;
-    other.scrollTop = top;
-    requestAnimationFrame(() => {
-      this.#scrolling = false;
-    });
+    other.scrollTop = room > 0 ? side.scroller.scrollTop / room * (other.scrollHeight - other.clientHeight) : 0;
   }
 
   #key(event) {

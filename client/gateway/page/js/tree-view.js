@@ -169,7 +169,9 @@ export class TreeView {
     const kept = anchor && this.#layout?.index.get(anchor.key);
     if (kept)
       this.scroller.scrollTop = this.#tops[kept.y] - anchor.offset;
-    else if (this.#active !== null)
+    if (kept && anchor.key === this.#active)
+      this.#reveal(kept);
+    else if (!kept && this.#active !== null)
       this.#reveal(this.#layout.index.get(this.#active), 'end');
     this.#draw();
   }
@@ -244,7 +246,7 @@ export class TreeView {
       'aria-selected': String(this.#marked !== null && row.tip === this.#marked),
       'aria-current': row.tip !== undefined && row.tip === this.#id ? 'true' : null,
       'aria-expanded': row.kind === 'fold' ? String(row.open) : null,
-      'aria-label': this.#label(row), tabindex: row.key === this.#active ? '0' : '-1',
+      'aria-label': row.kind === 'tip' ? null : this.#label(row), tabindex: row.key === this.#active ? '0' : '-1',
       'data-strong': row.strong ? '' : null, 'data-writing': conversation?.generating ? '' : null, 'data-role': row.node?.role ?? null,
     };
     for (const [name, value] of Object.entries(attributes))
@@ -289,10 +291,10 @@ export class TreeView {
     const hint = conversation && [title, t('turns', {n: conversation.n_turns}), t('tokens', {n: conversation.n_tokens}), when(conversation.updated_usec)];
     const other = this.#id !== row.tip && this.#root.tree.ends.length > 1;
     return h('span', {class: 'tree-tip'},
-      residencyDisc(conversation?.residency),
-      h('span', {class: 'tree-title', dir: 'auto', title: hint?.join(' · ')}, title),
-      conversation?.generating && h('span', {class: 'tree-writing'}, t('tree.writing')),
-      this.#marked === row.tip && h('span', {class: 'tree-mark'}, t('tree.marked')),
+      h('span', {class: 'tree-title', dir: 'auto', title: hint?.join(' · ')}, title), ' ',
+      residencyDisc(conversation?.residency), ' ',
+      conversation?.generating && h('span', {class: 'tree-writing'}, t('tree.writing')), ' ',
+      this.#marked === row.tip && h('span', {class: 'tree-mark'}, t('tree.marked')), ' ',
       other && h('button', {type: 'button', class: 'quiet tree-compare', tabIndex: -1, on: {click: event => {
         event.stopPropagation();
         this.#compare(row.tip);

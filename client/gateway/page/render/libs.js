@@ -14,13 +14,23 @@ const asked = new Map();
 /** How each is loaded. Scripts that are no modules set a global when they are imported as one. */
 const LOADERS = {
   markdownit: async () => (await fromFolder('markdown-it.js')) && globalThis.markdownit,
-  purify: async () => (await fromFolder('purify.js'))?.default,
+  purify: async () => working((await fromFolder('purify.js'))?.default),
   hljs: async () => (await fromFolder('highlight.js')) && globalThis.hljs,
   katex: async () => {
     const [module, styled] = await Promise.all([fromFolder('katex.mjs'), style('katex.css')]);
     return styled && module?.default;
   },
 };
+
+/**
+ * DOMPurify, if it does what it is for. Debian's 2.4.1+deb12u1 reads a variable that only another of its functions has, before it looks at
+ * anything: a global of this name lets it go on (each element's depth is looked at behind that).
+ */
+function working(purify) {
+  globalThis.shadowNode ??= Object.freeze({__depth: 0});
+  const made = purify?.isSupported && purify.sanitize('<i id="a" onclick="b">c</i><script>d</script>', {ALLOWED_ATTR: ['id'], RETURN_DOM_FRAGMENT: true});
+  return made && made.children.length === 1 && made.firstChild.attributes.length === 1 ? purify : null;
+}
 
 async function fromFolder(name) {
   return (await there)[name] ? import(new URL(name, FOLDER).href) : null;
