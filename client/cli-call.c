@@ -2,34 +2,11 @@
 #include "base/err.h"
 #include "client/cli.h"
 #include "client/event-json.h"
+#include "client/socket-path.h"
 #include <string.h>
 
-#define SYSTEM_SOCKET "/run/confab/confab.sock"
-#define USER_SOCKET "confab/confab.sock" /* in $XDG_RUNTIME_DIR */
-
 char *cli_socket_path(const struct cli *cli) {
-        const char *env = getenv("CONFAB_SOCKET"), *dir = getenv("XDG_RUNTIME_DIR");
-        char *path = NULL;
-        int r;
-
-        if (cli->socket)
-                return strdup(cli->socket);
-        if (env && *env)
-                return strdup(env);
-        if (access(SYSTEM_SOCKET, W_OK) == 0)
-                return strdup(SYSTEM_SOCKET);
-        if (dir && *dir == '/')
-                r = asprintf(&path, "%s/%s", dir, USER_SOCKET);
-        else
-                r = asprintf(&path, "/run/user/%u/%s", (unsigned)getuid(), USER_SOCKET);
-        if (r < 0)
-                return NULL;
-        /* if neither is there, the message had better name the one that the system would have */
-        if (access(path, F_OK) < 0 && access(SYSTEM_SOCKET, F_OK) == 0) {
-                free(path);
-                return strdup(SYSTEM_SOCKET);
-        }
-        return path;
+        return cli->socket ? strdup(cli->socket) : socket_path_find();
 }
 
 int cli_make_connection(const struct cli *cli, struct confab **ret, struct confab_error *e) {

@@ -15,7 +15,7 @@ static int check_tenant_header(const char *name, struct err *e) {
 int gateway_config_check(const void *settings, struct err *e) {
         const struct gateway_config *config = settings;
 
-        if (config->tcp && !config->token_file)
+        if (config->tcp && !config->token_file && !config->open)
                 return err_set(e, ERR_INVALID,
                         "tcp needs a token-file: any program and any page of this machine could "
                         "ask else");

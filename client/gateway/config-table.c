@@ -139,6 +139,14 @@ static const struct setting table[] = {
                 .help = "Least important messages to log. What is said in conversations is never "
                         "logged.",
                 .reloadable = true},
+        {"open", SETTING_FLAG, AT(open), .flag_only = true,
+                .help = "Show the page to the user who runs this: print its address with a new "
+                        "token, and "
+                        "start the browser of the desktop. tcp is then 127.0.0.1 with any port, "
+                        "daemon "
+                        "the socket where confab(1) looks, and there is no Unix socket, unless "
+                        "they are "
+                        "given."},
         {"config", SETTING_TEXT, AT(config), .metavar = "FILE", .flag_only = true,
                 .help = "Read settings from this file first, then from the files FILE.d/*.conf by "
                         "their names."},
@@ -153,6 +161,7 @@ const struct conf gateway_conf = {
         .size = sizeof(struct gateway_config),
         .defaults_offset = offsetof(struct gateway_config, defaults),
         .config_offset = offsetof(struct gateway_config, config),
+        .given_offset = offsetof(struct gateway_config, given),
         .check = gateway_config_check,
         .usage = "Usage: confab-gateway [FLAG...]\n\n"
                  "Lets programs that speak HTTP to OpenAI, Ollama or Anthropic talk to confabd. "

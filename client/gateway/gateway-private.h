@@ -7,6 +7,8 @@
 #include "client/gateway/page.h"
 #include "client/gateway/tokens.h"
 
+struct show;
+
 struct gateway_options {
         struct gateway_settings settings;
         struct http_limits limits;
@@ -15,6 +17,7 @@ struct gateway_options {
         const struct tokens *tokens; /* borrowed; NULL: nobody may come by TCP */
         struct backends *backends;   /* borrowed */
         struct page_folders page;    /* borrowed */
+        struct show *show;           /* borrowed; NULL: without --open */
 };
 
 #define GATEWAY_MAX_DIALECTS 16
@@ -30,7 +33,7 @@ struct gateway {
 /* What is borrowed must live until gateway_free(). */
 int gateway_new(struct gateway **ret, struct event_base *base,
         const struct gateway_options *options, struct err *e);
-/* Take over what may change while it runs: all but limits, backends, tokens and the page. */
+/* Take over what may change while it runs: all but limits, backends, tokens, the page and --open. */
 void gateway_take_options(struct gateway *gateway, const struct gateway_options *options);
 /* Ends what runs. NULL is harmless; returns NULL. */
 struct gateway *gateway_free(struct gateway *gateway);

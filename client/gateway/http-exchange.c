@@ -7,6 +7,7 @@
  */
 #include "base/util.h"
 #include "client/gateway/http-private.h"
+#include "service/uid.h"
 
 #define BODY_MIN 4096
 
@@ -151,6 +152,12 @@ bool http_peer_uid(const struct http_exchange *exchange, uid_t *ret) {
                 return false;
         *ret = exchange->conn->uid;
         return true;
+}
+
+int http_find_peer_uid(const struct http_exchange *exchange, uid_t *ret, struct err *e) {
+        if (http_peer_uid(exchange, ret))
+                return 0;
+        return uid_of_tcp_peer(ret, exchange->conn->fd, e);
 }
 
 void http_set_sink(

@@ -125,6 +125,8 @@ void http_set_sink(
 void http_hold_body(struct http_exchange *exchange, bool held);
 /* The peer's uid by SO_PEERCRED, taken when the connection was accepted: true; false: TCP. */
 bool http_peer_uid(const struct http_exchange *exchange, uid_t *ret);
+/* The same also by TCP, if the peer is a process of this machine: see uid_of_tcp_peer() of service/uid.h. */
+int http_find_peer_uid(const struct http_exchange *exchange, uid_t *ret, struct err *e);
 
 /* Zeroed memory that lives as long as the exchange, or NULL. */
 void *http_alloc(struct http_exchange *exchange, size_t size);

@@ -29,7 +29,9 @@ static int run(struct gateway_config *config, int argc, char **argv) {
                 return EXIT_CANNOT_START;
         }
         LOG(LOG_INFO, "confab-gateway %s answers on %s", CONFAB_VERSION,
-                serve.listeners.path ? serve.listeners.path : "sockets passed in");
+                serve.listeners.path ? serve.listeners.path
+                : config->open       ? "TCP"
+                                     : "sockets passed in");
         if (serve_run(&serve, &e) < 0) {
                 LOG_ERROR(LOG_ERR, &e, "event loop");
                 return EXIT_FAILURE;

@@ -63,6 +63,7 @@ static const struct gateway_route routes[] = {
         {HTTP_POST, ONE "/publish", handle_publish, false},
         {HTTP_GET, ONE "/export", handle_export, false},
         {HTTP_POST, PREFIX "/import", own_handle_import, false},
+        {HTTP_POST, PREFIX "/session", own_handle_session, true},
         {HTTP_GET, "/metrics", metrics_handle, false},
         {},
 };

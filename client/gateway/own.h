@@ -81,6 +81,11 @@ int own_write_event(struct own_call *own, const struct confab_event *event);
 /* ---- own-models.c ---- */
 
 void own_handle_models(struct gateway_call *call);
+
+/* ---- own-session.c ---- */
+
+void own_handle_session(struct gateway_call *call);
+
 /* ---- own-import.c ---- */
 
 /* gateway_dialect.admit and the handler of an import. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/gateway/serve.h"
 #include "base/util.h"
+#include "client/socket-path.h"
 #include "service/log.h"
 #include "service/loop.h"
 #include "service/notify.h"
@@ -54,18 +55,36 @@ static struct gateway_options options_of(struct serve *serve) {
                 .tokens = &serve->tokens,
                 .backends = serve->backends,
                 .page = {.files = serve->page, .libs = config->page_libs},
+                .show = config->open ? &serve->show : NULL,
         };
 }
 
-/* The folder of the page, if there is one. One that was named must be there; that of the installation may be missing. */
+static bool is_given(const struct serve *serve, const char *name) {
+        return conf_is_given(&gateway_conf, serve->config, name);
+}
+
+/* Where to listen and to ask. The settings themselves stay as they are, so that a reload finds nothing changed. */
+static int choose_places(struct serve *serve, struct err *e) {
+        bool open = serve->config->open;
+
+        serve->listen = open && !is_given(serve, "listen") ? NULL : serve->config->listen;
+        serve->tcp = open && !is_given(serve, "tcp") ? "127.0.0.1:0" : serve->config->tcp;
+        if (!open || is_given(serve, "daemon"))
+                return 0;
+        serve->own_daemon = socket_path_find();
+        return serve->own_daemon ? 0 : err_set(e, ERR_NOMEM, "no memory for a path");
+}
+
+/* The folder of the page, if there is one. One that was named must be there; that of the installation may be missing, unless
+ * it is to be shown. */
 static int find_page(struct serve *serve, struct err *e) {
         const char *named = serve->config->page, *folder = named ? named : CONFAB_PAGE;
         struct stat st;
 
         if (strcmp(folder, "none") == 0)
-                return 0;
+                return serve->config->open ? err_set(e, ERR_INVALID, "open: there is no page") : 0;
         if (stat(folder, &st) < 0) {
-                if (named)
+                if (named || serve->config->open)
                         return err_set(e, ERR_SYS, "page: cannot look into '%s'", folder);
                 return 0;
         }
@@ -78,13 +97,16 @@ static int find_page(struct serve *serve, struct err *e) {
 /* The file is read anew; on failure the tokens of before count. */
 static int take_tokens(struct serve *serve, struct err *e) {
         struct tokens fresh = TOKENS_NULL;
-        int r;
+        int r = 0;
 
-        if (!serve->config->token_file)
-                return 0;
-        r = tokens_read(&fresh, serve->config->token_file, e);
-        if (r < 0)
+        if (serve->config->token_file)
+                r = tokens_read(&fresh, serve->config->token_file, e);
+        if (r == 0 && serve->config->open)
+                r = tokens_add(&fresh, serve->show.token, geteuid(), e);
+        if (r < 0) {
+                tokens_deinit(&fresh);
                 return r;
+        }
         tokens_deinit(&serve->tokens);
         serve->tokens = fresh;
         return 0;
@@ -163,7 +185,7 @@ static bool listens_on(const struct listeners *listeners, const char *address) {
 }
 
 static int add_all_tcp(struct serve *serve, struct err *e) {
-        const char *list = serve->config->tcp, *word;
+        const char *list = serve->tcp, *word;
         char address[80];
         size_t n;
 
@@ -189,15 +211,15 @@ static int open_listeners(struct serve *serve, struct err *e) {
         struct listeners *listeners = &serve->listeners;
         int r = listeners_take_over(listeners, true, e);
 
-        if (r == 0)
-                r = listeners_add_path(listeners, config->listen, (mode_t)config->socket_mode,
+        if (r == 0 && serve->listen)
+                r = listeners_add_path(listeners, serve->listen, (mode_t)config->socket_mode,
                         config->socket_group, e);
         if (r >= 0)
                 r = add_all_tcp(serve, e);
         if (r < 0)
                 return r;
         for (unsigned i = 0; i < listeners->n; i++) {
-                if (listeners->is_tcp[i] && !config->token_file)
+                if (listeners->is_tcp[i] && !config->token_file && !config->open)
                         return err_set(e, ERR_INVALID,
                                 "a socket of TCP was passed, which takes a token-file");
                 if (!config->allow_remote && !listeners_is_local(listeners, i))
@@ -228,12 +250,42 @@ static int start_listening(struct serve *serve, struct err *e) {
         return 0;
 }
 
+/* The one that other machines can't reach, if there are several. */
+static const char *shown_address(const struct serve *serve, struct listener_text *text) {
+        const struct listeners *listeners = &serve->listeners;
+        bool found = false;
+
+        for (unsigned i = 0; i < listeners->n; i++) {
+                if (!listeners->is_tcp[i] || (found && !listeners_is_local(listeners, i)))
+                        continue;
+                *text = listeners_text(listeners, i);
+                if (listeners_is_local(listeners, i))
+                        break;
+                found = true;
+        }
+        return text->s;
+}
+
+static int show_page(struct serve *serve, struct err *e) {
+        struct listener_text text = {};
+        const char *address = shown_address(serve, &text);
+        int r = show_print(&serve->show, address, e);
+
+        if (r == 0)
+                show_start_browser(&serve->show, address);
+        return r;
+}
+
 static int open_backends(struct serve *serve, struct err *e) {
         _cleanup_(freep) char *text = strdup(serve->config->daemons);
         const char **paths, *list = serve->config->daemons, *word;
         size_t n = 0, size;
         int r;
 
+        /* A path of the environment may have blanks in it. */
+        if (serve->own_daemon)
+                return backends_new(&serve->backends, serve->base,
+                        (const char *const *)&serve->own_daemon, 1, e);
         paths = text ? calloc(strlen(text) / 2 + 1, sizeof(*paths)) : NULL;
         if (!paths)
                 return err_set(e, ERR_NOMEM, "no memory for paths");
@@ -296,7 +348,11 @@ int serve_init(struct serve *serve, struct gateway_config *config, int argc, cha
         serve->argv = argv;
         log_set_level((int)config->log_level);
         raise_descriptors(config);
-        r = take_tokens(serve, e);
+        r = choose_places(serve, e);
+        if (r == 0 && config->open)
+                r = show_init(&serve->show, e);
+        if (r == 0)
+                r = take_tokens(serve, e);
         if (r == 0)
                 r = find_page(serve, e);
         if (r == 0)
@@ -319,8 +375,11 @@ int serve_init(struct serve *serve, struct gateway_config *config, int argc, cha
                 return r;
         if (!serve->page && !config->page)
                 LOG(LOG_INFO, "there is no page: '" CONFAB_PAGE "' is missing");
-        notify_ready();
-        return 0;
+        if (config->open)
+                r = show_page(serve, e);
+        if (r == 0)
+                notify_ready();
+        return r;
 }
 
 int serve_run(struct serve *serve, struct err *e) {
@@ -347,5 +406,7 @@ void serve_deinit(struct serve *serve) {
         if (serve->base)
                 event_base_free(serve->base);
         tokens_deinit(&serve->tokens);
+        show_deinit(&serve->show);
+        free(serve->own_daemon);
         *serve = SERVE_NULL;
 }

@@ -9,6 +9,7 @@
  */
 #include "client/gateway/config.h"
 #include "client/gateway/gateway-private.h"
+#include "client/gateway/show.h"
 #include "service/listener.h"
 
 struct event;
@@ -21,6 +22,10 @@ struct serve {
         struct listeners listeners;
         struct tokens tokens;
         const char *page; /* folder; NULL: there is no page */
+        /* What the settings say; with --open what stands for what they do not say. Borrowed, but for own_daemon. */
+        const char *listen, *tcp; /* NULL: there is none */
+        char *own_daemon;         /* in place of the setting; or NULL */
+        struct show show;
         struct backends *backends;
         struct gateway *gateway;
         struct event *signals[3], *stop_timer, *watchdog;

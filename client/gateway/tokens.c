@@ -23,11 +23,11 @@ bool tokens_tenant_possible(const char *label) {
         return true;
 }
 
-static int parse_token(struct tokens *tokens, const char *word, const char *user,
-        const char *tenant, struct err *e) {
+/* There is room for it in @tokens->items. */
+static int put_token(
+        struct tokens *tokens, const char *word, const struct gateway_owner *owner, struct err *e) {
         struct token *token = &tokens->items[tokens->n];
         size_t n = strlen(word);
-        int r;
 
         if (tokens->n == TOKENS_MAX)
                 return err_set(e, ERR_INVALID, "more than %d tokens", TOKENS_MAX);
@@ -40,17 +40,26 @@ static int parse_token(struct tokens *tokens, const char *word, const char *user
         for (size_t i = 0; i < tokens->n; i++)
                 if (strcmp(tokens->items[i].text, word) == 0)
                         return err_set(e, ERR_INVALID, "the token is there already");
-        r = uid_find(&token->owner.uid, user, e);
+        memcpy(token->text, word, n);
+        token->owner = *owner;
+        tokens->n++;
+        return 0;
+}
+
+static int parse_token(struct tokens *tokens, const char *word, const char *user,
+        const char *tenant, struct err *e) {
+        struct gateway_owner owner = {};
+        int r;
+
+        r = uid_find(&owner.uid, user, e);
         if (r < 0)
                 return r;
         if (tenant && !tokens_tenant_possible(tenant))
                 return err_set(e, ERR_INVALID, "a tenant's label has 1 to %zu bytes of text",
-                        sizeof(token->owner.tenant) - 1);
+                        sizeof(owner.tenant) - 1);
         if (tenant)
-                memcpy(token->owner.tenant, tenant, strlen(tenant) + 1);
-        memcpy(token->text, word, n);
-        tokens->n++;
-        return 0;
+                memcpy(owner.tenant, tenant, strlen(tenant) + 1);
+        return put_token(tokens, word, &owner, e);
 }
 
 static int parse_line(struct tokens *tokens, char *line, struct err *e) {
@@ -88,6 +97,26 @@ int tokens_parse(struct tokens *ret, char *text, struct err *e) {
         }
         *ret = tokens;
         tokens = TOKENS_NULL;
+        return 0;
+}
+
+int tokens_add(struct tokens *tokens, const char *token, uint32_t uid, struct err *e) {
+        const struct gateway_owner owner = {.uid = uid};
+        struct tokens more = {.n = tokens->n};
+        int r;
+
+        more.items = calloc(tokens->n + 1, sizeof(*more.items));
+        if (!more.items)
+                return err_set(e, ERR_NOMEM, "no memory for tokens");
+        if (tokens->n > 0)
+                memcpy(more.items, tokens->items, tokens->n * sizeof(*more.items));
+        r = put_token(&more, token, &owner, e);
+        if (r < 0) {
+                tokens_deinit(&more);
+                return r;
+        }
+        tokens_deinit(tokens);
+        *tokens = more;
         return 0;
 }
 

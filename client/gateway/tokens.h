@@ -32,6 +32,8 @@ struct tokens {
 int tokens_read(struct tokens *ret, const char *path, struct err *e);
 /* The same from text, of which lines are cut off. */
 int tokens_parse(struct tokens *ret, char *text, struct err *e);
+/* One more, for the user @uid. -ERR_INVALID: it is no token, or there already; -ERR_NOMEM. On failure @tokens is as it was. */
+int tokens_add(struct tokens *tokens, const char *token, uint32_t uid, struct err *e);
 void tokens_deinit(struct tokens *tokens);
 /* The owner of @token, or NULL. */
 const struct gateway_owner *tokens_find(const struct tokens *tokens, const char *token);

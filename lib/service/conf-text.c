@@ -50,8 +50,10 @@ static int print_wrapped(struct buf *out, const char *text) {
 static int print_setting(struct buf *out, const struct setting *t) {
         int r;
 
-        r = buf_printf(out, "  --%s ", t->name);
-        if (r == 0)
+        r = buf_printf(out, "  --%s", t->name);
+        if (r == 0 && t->type != SETTING_FLAG)
+                r = buf_append_str(out, " ");
+        if (r == 0 && t->type != SETTING_FLAG)
                 r = print_metavar(out, t);
         if (r == 0 && t->initial)
                 r = buf_printf(out, " (default: %s)", t->initial);
@@ -85,12 +87,15 @@ static int print_man_entry(struct buf *out, const struct setting *t, bool flag) 
         r = buf_printf(out, ".TP\n.B %s", flag ? "\\-\\-" : "");
         if (r == 0)
                 r = print_troff(out, t->name);
-        if (r == 0)
+        if (r == 0 && t->type != SETTING_FLAG) {
                 r = buf_append_str(out, flag ? " \\fI" : " = \\fI");
+                if (r == 0)
+                        r = print_metavar(out, t);
+                if (r == 0)
+                        r = buf_append_str(out, "\\fR");
+        }
         if (r == 0)
-                r = print_metavar(out, t);
-        if (r == 0)
-                r = buf_append_str(out, "\\fR\n");
+                r = buf_append_str(out, "\n");
         if (r == 0)
                 r = print_troff(out, t->help);
         if (r == 0 && t->initial) {
@@ -140,6 +145,8 @@ int conf_print_value(struct buf *out, const void *settings, const struct setting
         if (v == 0 && t->zero)
                 return buf_append_str(out, t->zero);
         switch (t->type) {
+        case SETTING_FLAG:
+                return buf_append_str(out, v ? "yes" : "no");
         case SETTING_MODE:
                 return buf_printf(out, "%04llo", (unsigned long long)v);
         case SETTING_SIZE:

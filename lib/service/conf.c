@@ -96,6 +96,9 @@ static bool parse_number(const struct setting *t, const char *value, uint64_t *r
                 return parse_scaled(value, time_suffixes, ARRAY_SIZE(time_suffixes), ret);
         case SETTING_CHOICE:
                 return parse_choice(t, value, ret);
+        case SETTING_FLAG:
+                *ret = strcmp(value, "yes") == 0;
+                return *ret == 1 || strcmp(value, "no") == 0;
         case SETTING_TEXT:
         case SETTING_LIST:
                 break;
@@ -158,12 +161,13 @@ static int set_number(void *settings, const struct setting *t, const char *value
                         : t->type == SETTING_MODE   ? "file mode in octal"
                         : t->type == SETTING_SIZE   ? "size (like 512M)"
                         : t->type == SETTING_CHOICE ? "known word"
+                        : t->type == SETTING_FLAG   ? "yes or no"
                                                     : "time (like 10s)");
         /* Timers and the engine count milliseconds: nothing is rounded silently. */
         if (t->type == SETTING_DURATION && v % 1000 != 0)
                 return err_set(e, ERR_INVALID, "%s: '%s' is not a whole number of milliseconds",
                         t->name, value);
-        if (t->type != SETTING_CHOICE && (v < t->min || v > t->max))
+        if (t->type != SETTING_CHOICE && t->type != SETTING_FLAG && (v < t->min || v > t->max))
                 return out_of_range(t, value, e);
         *number_at(settings, t) = v;
         return 0;
@@ -181,7 +185,15 @@ static int set_one(const struct conf *conf, void *settings, const struct setting
                 r = set_number(settings, t, value, e);
         if (r == 0 && given)
                 *given = true;
+        if (r == 0 && given && conf->given_offset > 0)
+                ((bool *)settings + conf->given_offset)[t - conf->table] = true;
         return r;
+}
+
+bool conf_is_given(const struct conf *conf, const void *settings, const char *name) {
+        const struct setting *t = conf_find(conf, name, strlen(name));
+
+        return ((const bool *)settings + conf->given_offset)[t - conf->table];
 }
 
 int conf_set(const struct conf *conf, void *settings, const char *name, const char *value,
@@ -302,7 +314,11 @@ static int parse_flag(struct reader *reader, int argc, char *const *argv, int *i
         t = conf_find(reader->conf, arg + 2, n);
         if (!t)
                 return err_set(e, ERR_INVALID, "unknown flag '%.*s'", (int)MIN(n + 2, 100ul), arg);
-        if (arg[2 + n] == '=')
+        if (t->type == SETTING_FLAG && arg[2 + n])
+                return err_set(e, ERR_INVALID, "--%s takes no value", t->name);
+        if (t->type == SETTING_FLAG)
+                value = "yes";
+        else if (arg[2 + n] == '=')
                 value = arg + 2 + n + 1;
         else if (*i + 1 < argc)
                 value = argv[++*i];

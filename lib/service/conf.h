@@ -26,6 +26,7 @@ enum setting_type {
         SETTING_DURATION, /* seconds, or with us, ms, s, min, h; kept as microseconds */
         SETTING_MODE,     /* octal */
         SETTING_CHOICE,   /* one of the words in `choices` */
+        SETTING_FLAG,     /* 1 if the flag is there, which takes no value; flag_only */
 };
 
 struct setting_choice {
@@ -58,6 +59,7 @@ struct conf {
         size_t size; /* of the program's struct, which is all zeroes before it is first filled */
         size_t defaults_offset,
                 config_offset; /* of the names of the first two files: char *, may be NULL */
+        size_t given_offset; /* of bool [CONF_MAX_SETTINGS], for conf_is_given(); 0: there is none */
         /* Whether the settings make sense together, and none is missing: 0 or -ERR_INVALID. */
         int (*check)(const void *settings, struct err *e);
         const char *usage;   /* --help, before the list */
@@ -89,6 +91,8 @@ void conf_deinit(const struct conf *conf, void *settings);
 /* One setting from text. */
 int conf_set(const struct conf *conf, void *settings, const char *name, const char *value,
         struct err *e);
+/* Whether a file or a flag gave it, be it the default; @name is one of the table. */
+bool conf_is_given(const struct conf *conf, const void *settings, const char *name);
 const struct setting *conf_find(const struct conf *conf, const char *name, size_t name_size);
 /* Lines "name = value"; @path is for messages. */
 int conf_parse_file(const struct conf *conf, void *settings, const char *path, struct err *e);

@@ -49,8 +49,8 @@ class Program:
             notify.bind(path)
             os.chmod(path, 0o666)
             notify.settimeout(1)
-            self.process = subprocess.Popen(args, stderr=log, stdin=subprocess.DEVNULL,
-                                            env={**os.environ, 'NOTIFY_SOCKET': path}, **how)
+            env = {**how.pop('env', os.environ), 'NOTIFY_SOCKET': path}
+            self.process = subprocess.Popen(args, stderr=log, stdin=subprocess.DEVNULL, env=env, **how)
             for _ in range(LONG):
                 try:
                     if b'READY=1' in notify.recv(4096).split(b'\n'):

@@ -30,7 +30,8 @@ PRINTS = re.compile(r'(?<![\w.>])(v?printf|v?fprintf|puts|fputs|putchar|perror|s
 
 # The environment is no place for settings. What these folders may ask for:
 ENVIRONMENT = {
-    'client': r'CONFAB_SOCKET|XDG_\w+|HOME|TERM|NO_COLOR|COLUMNS|PAGER|EDITOR',
+    # DISPLAY, WAYLAND_DISPLAY: whether there is a desktop that could show a page.
+    'client': r'CONFAB_SOCKET|XDG_\w+|HOME|TERM|NO_COLOR|COLUMNS|PAGER|EDITOR|DISPLAY|WAYLAND_DISPLAY',
     'service': r'NOTIFY_SOCKET|JOURNAL_STREAM',
     'daemon': r'LISTEN_\w+|NOTIFY_SOCKET|WATCHDOG_\w+|MEMORY_PRESSURE_\w+|CREDENTIALS_DIRECTORY|INVOCATION_ID|'
               r'JOURNAL_STREAM|(RUNTIME|STATE|CACHE|LOGS|CONFIGURATION)_DIRECTORY|XDG_\w+|HOME',

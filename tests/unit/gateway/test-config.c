@@ -47,7 +47,7 @@ static void test_table_is_sound(void **state) {
 
                 assert_ptr_equal(conf_find(&gateway_conf, t->name, strlen(t->name)), t);
                 assert_true(strlen(t->help) > 10 && t->help[strlen(t->help) - 1] == '.');
-                assert_non_null(t->metavar);
+                assert_int_equal(!t->metavar, t->type == SETTING_FLAG);
                 assert_int_equal(conf_print_value(&b, &config, t), 0);
                 if (t->initial && t->type != SETTING_DURATION)
                         assert_string_equal((char *)b.data, t->initial);
@@ -133,6 +133,64 @@ static void test_reload(void **state) {
         unlink(path);
 }
 
+static void test_flag(void **state) {
+        struct gateway_config config;
+        struct buf text = BUF_NULL;
+        struct err e;
+
+        assert_int_equal(load(&config, &e, "--tcp", "127.0.0.1:80", "--open", NULL), 0);
+        assert_int_equal(config.open, 1);
+        assert_string_equal(config.tcp, "127.0.0.1:80");
+        gateway_config_deinit(&config);
+        assert_int_equal(load(&config, &e, "--open", "--open", "--shift", "yes", NULL), 0);
+        assert_int_equal(config.open, 1);
+        assert_int_equal(config.shift, 1);
+        assert_int_equal(conf_print_value(&text, &config, conf_find(&gateway_conf, "open", 4)), 0);
+        assert_string_equal((char *)text.data, "yes");
+        assert_int_equal(conf_set(&gateway_conf, &config, "open", "no", &e), 0);
+        assert_int_equal(config.open, 0);
+        assert_int_equal(conf_set(&gateway_conf, &config, "open", "1", &e), -ERR_INVALID);
+        gateway_config_deinit(&config);
+        buf_deinit(&text);
+        assert_int_equal(load(&config, &e, NULL), 0);
+        assert_int_equal(config.open, 0);
+        gateway_config_deinit(&config);
+        assert_int_equal(load(&config, &e, "--open=yes", NULL), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "takes no value"));
+        assert_int_equal(load(&config, &e, "--open", "yes", NULL), -ERR_INVALID);
+        write_file("open = yes\n");
+        assert_int_equal(load(&config, &e, "--config", path, NULL), -ERR_INVALID);
+        unlink(path);
+}
+
+/* What was given is known, be it the default, and wherever it was given. */
+static void test_given(void **state) {
+        static const char *const given[] = {"daemon", "expire", "config"};
+        struct gateway_config config, copy = GATEWAY_CONFIG_NULL;
+        struct err e;
+
+        write_file("expire = 720h\n");
+        assert_int_equal(
+                load(&config, &e, "--daemon", "/run/confab/confab.sock", "--config", path, NULL),
+                0);
+        assert_int_equal(conf_copy(&gateway_conf, &copy, &config, &e), 0);
+        for (size_t i = 0; i < gateway_conf.n; i++) {
+                const char *name = gateway_conf.table[i].name;
+                bool wanted = false;
+
+                for (size_t j = 0; j < sizeof(given) / sizeof(given[0]); j++)
+                        wanted = wanted || strcmp(name, given[j]) == 0;
+                assert_int_equal(conf_is_given(&gateway_conf, &config, name), wanted);
+                assert_int_equal(conf_is_given(&gateway_conf, &copy, name), wanted);
+        }
+        gateway_config_deinit(&copy);
+        gateway_config_deinit(&config);
+        assert_int_equal(load(&config, &e, NULL), 0);
+        assert_false(conf_is_given(&gateway_conf, &config, "daemon"));
+        gateway_config_deinit(&config);
+        unlink(path);
+}
+
 /* The part of the man page between its markers is what the table makes of itself. */
 static void test_man_page(void **state) {
         struct buf want = BUF_NULL;
@@ -161,6 +219,7 @@ static void test_help(void **state) {
 
         assert_int_equal(conf_print_help(&gateway_conf, &out), 0);
         assert_non_null(strstr((char *)out.data, "\n  --daemon PATH (default: "));
+        assert_non_null(strstr((char *)out.data, "\n  --open\n"));
         assert_non_null(strstr((char *)out.data, "\n  --check-settings\n"));
         assert_null(strstr((char *)out.data, "--check\n"));
         buf_deinit(&out);
@@ -172,6 +231,8 @@ int main(void) {
                 cmocka_unit_test(test_lists),
                 cmocka_unit_test(test_together),
                 cmocka_unit_test(test_reload),
+                cmocka_unit_test(test_flag),
+                cmocka_unit_test(test_given),
                 cmocka_unit_test(test_man_page),
                 cmocka_unit_test(test_help),
         };
