@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Requests to /confab/v1, beside the document wherever it lies. Every failure is an ApiError with a code of the protocol; what never
-// reached the gateway has the code `offline`. The token of TCP comes in the fragment, and stays in this tab alone.
+// reached the gateway has the code `offline`. The token of TCP comes by the fragment, and stays in this tab alone.
 import {SseParser} from './sse.js';
 
 const TOKEN = 'confab.token';
@@ -15,13 +15,17 @@ export class ApiError extends Error {
   }
 }
 
-/** Takes the token out of the address, which is then as if it had never been there. */
-export function takeToken() {
-  const found = /(?:^#|&)token=([^&]*)/.exec(location.hash);
-  if (!found)
+/**
+ * Takes the token out of the address, which is then as if it had never been there. In its place there may be a code, for which the gateway gives
+ * the token once (--open). Throws ApiError where the code is of no use any more.
+ */
+export async function takeToken() {
+  const [, kind, value] = /^#(token|once)=([^&]*)$/.exec(location.hash) ?? [];
+  if (!kind)
     return;
-  setToken(decodeURIComponent(found[1]));
   history.replaceState(null, '', location.pathname + location.search + '#/');
+  const given = decodeURIComponent(value);
+  setToken(kind === 'token' ? given : (await call('POST', 'session', {body: {code: given}})).token);
 }
 
 export function setToken(token) {

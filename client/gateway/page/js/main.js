@@ -477,10 +477,10 @@ function makeViews() {
 }
 
 function listen() {
-  addEventListener('hashchange', () => {
-    takeToken();
-    attempt(route);
-  });
+  addEventListener('hashchange', () => attempt(async () => {
+    await takeToken();
+    await route();
+  }));
   // Asked for once by itself; who does not give it can do so later, by the note.
   addEventListener('confab-token-needed', () => attempt(askToken), {once: true});
   addEventListener('pagehide', () => {
@@ -520,11 +520,11 @@ function listen() {
 }
 
 async function start() {
-  takeToken();
   applyTheme();
   document.documentElement.lang = language;
   makeViews();
   listen();
+  await attempt(takeToken);
   watch();
   try {
     await begin();

@@ -15,6 +15,7 @@ const TIP = 2.75;
 const LANE = 18; // px
 const NARROWEST = 6;
 const GAP = 14;
+const PADDING = 8; // px above the first row and below the last one
 const MARGIN = 600; // px that are drawn above and below what is seen
 const RANK = {resident: 3, partial: 2, spilled: 1, cold: 0};
 const RANKS = ['cold', 'spilled', 'partial', 'resident'];
@@ -160,10 +161,10 @@ export class TreeView {
   #place(anchor = this.#anchor()) {
     const rows = this.#layout?.rows ?? [];
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-    this.#tops = [0];
+    this.#tops = [PADDING];
     for (const row of rows)
       this.#tops.push(this.#tops.at(-1) + Math.round((row.kind === 'tip' ? TIP : ROW) * rem));
-    this.list.style.setProperty('block-size', `${this.#tops.at(-1)}px`);
+    this.list.style.setProperty('block-size', `${this.#tops.at(-1) + PADDING}px`);
     const lanes = this.#layout?.lanes ?? 1;
     this.lane = Math.max(NARROWEST, Math.min(LANE, this.scroller.clientWidth * 0.4 / lanes));
     const kept = anchor && this.#layout?.index.get(anchor.key);
@@ -179,10 +180,10 @@ export class TreeView {
   #reveal(row, where) {
     const top = this.#tops[row.y], bottom = this.#tops[row.y + 1];
     const {scrollTop, clientHeight} = this.scroller;
-    if (where === 'end' || bottom > scrollTop + clientHeight)
-      this.scroller.scrollTop = bottom - clientHeight;
-    else if (top < scrollTop)
-      this.scroller.scrollTop = top;
+    if (where === 'end' || bottom + PADDING > scrollTop + clientHeight)
+      this.scroller.scrollTop = bottom + PADDING - clientHeight;
+    else if (top - PADDING < scrollTop)
+      this.scroller.scrollTop = top - PADDING;
   }
 
   // ---- drawing ----
@@ -449,7 +450,7 @@ export class TreeView {
 /** A conversation and those above it that are there, the oldest first. */
 function ancestors(id) {
   const path = [];
-  for (let at = id; store.get(at); at = store.get(at).parent)
+  for (let at = id; store.get(at) && (at === id || !store.hidden?.has(at)); at = store.get(at).parent)
     path.unshift(at);
   return path;
 }

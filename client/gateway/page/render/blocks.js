@@ -7,6 +7,7 @@ const DEEPEST = 12;
 const HELD_ROW = 300;
 const HELD_LINE = 64;
 const HELD_BRACKET = 300;
+const LONGEST_ADDRESS = 2000;
 const LONGEST_MATH = 4000;
 const MOST_COLUMNS = 64;
 const MARKER = /^(?:([-+*])|(\d{1,9})([.)]))(\s+|$)/;
@@ -517,17 +518,12 @@ class Healer {
 
   #bracket() {
     const opened = this.#brackets.pop();
-    const link = /\]\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+"[^"]*")?\s*\)/y;
-    link.lastIndex = this.#at;
-    if (opened === undefined) {
-      this.#at++;
-    } else if (link.test(this.#src)) {
-      this.#at = link.lastIndex;
-    } else if (/^\](?:\([^\s)]*(?:\s+(?:"[^"]*"?)?\s*)?)?$/.test(this.#src.slice(this.#at, this.#at + 2000))) {
+    const end = opened === undefined ? 0 : linkEnd(this.#src, this.#at + 1);
+    if (end < 0) {
       this.#leave(opened);
       this.#cut(this.#at);
     } else {
-      this.#at++;
+      this.#at = end || this.#at + 1;
     }
   }
 
@@ -561,6 +557,26 @@ class Healer {
     if (opens && length > 0)
       this.#open.push({mark: c, length});
   }
+}
+
+/** Where the address of a link that begins at a place ends: 0 if none begins there, -1 if it is not complete. */
+function linkEnd(src, at) {
+  if (at >= src.length)
+    return -1;
+  if (src[at] !== '(')
+    return 0;
+  let i = at;
+  for (let depth = 0; i < src.length && i < at + LONGEST_ADDRESS && !/\s/.test(src[i]); i++) {
+    if (src[i] === '\\')
+      i++;
+    else if (src[i] === '(')
+      depth++;
+    else if (src[i] === ')' && --depth === 0)
+      return i + 1;
+  }
+  const title = src.slice(i, i + HELD_BRACKET);
+  const whole = /^\s+(?:"[^"]*"\s*)?\)/.exec(title);
+  return whole ? i + whole[0].length : /^(?:\s+(?:"[^"]*"?)?\s*)?$/.test(title) ? -1 : 0;
 }
 
 function isPunctuation(c) {

@@ -28,7 +28,7 @@ const LOADERS = {
  */
 function working(purify) {
   globalThis.shadowNode ??= Object.freeze({__depth: 0});
-  const made = purify?.isSupported && purify.sanitize('<i id="a" onclick="b">c</i><script>d</script>', {ALLOWED_ATTR: ['id'], RETURN_DOM_FRAGMENT: true});
+  const made = purify?.isSupported && purify.sanitize('<i id="a" title="b">c</i><script>d</script>', {ALLOWED_ATTR: ['id'], RETURN_DOM_FRAGMENT: true});
   return made && made.children.length === 1 && made.firstChild.attributes.length === 1 ? purify : null;
 }
 

@@ -105,8 +105,7 @@ export function visible(text) {
 
 /** Whether a text has characters that hide or turn text. */
 export function hasHidden(text) {
-  HIDDEN.lastIndex = 0;
-  return HIDDEN.test(text);
+  return text.search(HIDDEN) >= 0;
 }
 
 /** Shows those in an element by their names. */

@@ -265,11 +265,11 @@ function drawCode(node, state) {
 
 function drawMath(node, state) {
   const source = node.begin + node.text + (node.whole ? node.end : '');
-  const key = `${node.final && node.whole} ${source}`;
+  const key = `${node.final} ${source}`;
   if (state.key === key)
     return;
   state.key = key;
-  state.element.replaceChildren(node.final && node.whole ? mathView(source) : h('code', {}, source));
+  state.element.replaceChildren(node.final && node.whole ? mathView(source) : h('code', {class: node.final ? null : 'growing'}, source));
   settleMath(state.element);
 }
 
