@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""quickstart.py SOURCE BUILD: tools/quickstart on the programs of a build folder, to its last step, which goes on by HTTP
-in the conversation that was begun with the command."""
+"""quickstart.py SOURCE BUILD: tools/quickstart on the programs of a build folder, to its last steps, which go on by HTTP
+in the conversation that was begun with the command, and show the page."""
 import os
 import re
 import shutil
@@ -27,8 +27,9 @@ with tempfile.TemporaryDirectory(prefix='confab-qs-') as folder:
     need(result.returncode == 0, f'status {result.returncode}')
     need(not os.listdir(folder), f'it leaves {os.listdir(folder)} behind')
 steps = re.split(r'\n\d+\. ', result.stdout)
-need(len(steps) == 9, f'{len(steps) - 1} steps')
-last = steps[-1]
+need(len(steps) == 10, f'{len(steps) - 1} steps')
+page, last = steps[-1], steps[-2]
+need(re.search(r'^  http://127\.0\.0\.1:\d+/#token=[\w-]{40,}$', page, re.M), page)
 need('curl --unix-socket' in last and 'X-Conversation-Id: travel' in last, last)
 need('it: Your favourite colour is green.' in last, last)
 prompt, cached = map(int, re.search(r'prompt_tokens: (\d+), cached_tokens: (\d+)', last).groups())

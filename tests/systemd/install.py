@@ -47,9 +47,21 @@ def check_gateway(destdir):
         need(os.path.isfile(destdir + flags['defaults']), f'the defaults of {name} are not installed')
 
 
+def files_below(folder):
+    return {os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names}
+
+
+def check_page(destdir):
+    """The page is there as it is in the tree."""
+    folder = os.path.dirname(find(destdir, 'index.html'))
+    have, want = files_below(folder), files_below(os.path.join(source, 'client/gateway/page'))
+    need(folder.endswith('/share/confab/page') and have == want, f'{folder}: {have ^ want}')
+
+
 def check_upgrade(destdir):
     install(destdir)
     check_gateway(destdir)
+    check_page(destdir)
     unit = read(find(destdir, 'confabd.service'))
     command = re.search(r'^ExecStart=(.*)$', unit, re.M)[1].split()
     flags = dict(word.lstrip('-').split('=', 1) for word in command[1:])
