@@ -4,8 +4,8 @@
 // 1. A node is a turn that one or several conversations have. A fork has its parent's turns up to fork_pos; what both say of a turn must
 //    agree, since either may have been rewound since. A turn that the fork cuts is the fork's own.
 // 2. Forks of a closed parent that say the same begin together, up to the smaller of their places.
-// 3. Rows go down in time, one for a node, for turns that are folded, or for the end of a conversation (a tip). A chain is drawn straight in
-//    one lane; what leaves it stands to the right, between the place where it leaves and the chain's next turn. So no line crosses another.
+// 3. Rows go down in time, one for a node, for turns that are folded, or for the end of a conversation (a tip). A chain is straight in
+//    one lane; what leaves it stands to the right, between where it leaves and the chain's next turn. So no line crosses another.
 
 const FIRST_WORDS = 140;
 const FOLD_PATH = 12;
@@ -65,7 +65,7 @@ export function same(a, b) {
 
 /**
  * One tree of `members`: [{conversation, turns}], the whole family or a part of it. `turns` may begin later than at 0 (`turn` is a
- * turn's number) where the parent has those before. Returns the root, a node without a turn; `turn.turn` is the number in every conversation that has the node.
+ * turn's number) where the parent has those before. Returns the root, a node without a turn.
  */
 export function buildTree(members) {
   const root = new Node('root', 0, null, null);
@@ -151,19 +151,21 @@ function followers(node) {
 /** Which of them goes on in the same lane. */
 function straight(node, all, pathOf) {
   const path = all.find(one => one.tip === pathOf || one.node?.has(pathOf));
-  return path ?? all.find(one => one.node && one.id === node.owner) ?? all.find(one => one.node) ?? all.find(one => one.id === node.owner) ?? all[0];
+  const own = one => one.id === node.owner;
+  return path ?? all.find(one => one.node && own(one)) ?? all.find(one => one.node) ?? all.find(own) ?? all[0];
 }
 
 /**
- * The places of a tree: `rows`, top to bottom, and `edges`. `pathOf` is the conversation that lies straight in lane 0. Runs of turns without a
- * branch are folded, but for those whose fold's key is in `open`.
- * A row: {key, kind: 'root' | 'turn' | 'fold' | 'tip', x: lane, y: number of the row, level, strong: on the path, node, tip: id, nodes: those of a fold,
- * open, place, group: {size}}. An edge: {from, to: keys, lane, toLane, start, end: y, strong}: down in `lane`, or from `lane` to `toLane` within the row `end`.
+ * The places of a tree: `rows`, top to bottom, and `edges`. `pathOf` is the conversation that lies straight in lane 0. Runs of turns
+ * without a branch are folded, but for those whose key is in `open`.
+ * A row: {key, kind: 'root' | 'turn' | 'fold' | 'tip', x: lane, y: number of the row, level, place and group.size among its siblings,
+ * strong: on the path, node, tip: id, nodes: those of a fold, open}. An edge: {from, to: keys, lane, toLane, start, end: y, strong}: down
+ * in `lane`, or from `lane` to `toLane` within the row `end`.
  */
 export function layoutTree(root, {pathOf, open = new Set(), foldPath = FOLD_PATH, foldBranch = FOLD_BRANCH} = {}) {
   const layout = {rows: [], edges: [], index: new Map(), lanes: 1, pathOf};
   const context = {layout, open, pathOf, foldPath, foldBranch};
-  const trunk = {lane: 0, level: 1, group: {size: 0}, from: null, strong: true, rows: []};
+  const trunk = {lane: 0, level: 1, group: {size: 0}, from: null, rows: []};
   const all = followers(root);
   const pending = [{chain: trunk, next: all.length > 1 ? {node: root} : all[0]}];
   while (pending.length > 0) {
@@ -196,7 +198,7 @@ function runOn(context, {chain, next}, pending) {
   const group = {size: 0};
   pending.push({chain, next: main});
   const sides = all.filter(one => one !== main).map((one, index) => ({
-    chain: {lane: chain.lane + 1, level: chain.level + 1, group, from, index, strong: false, rows: []}, next: one,
+    chain: {lane: chain.lane + 1, level: chain.level + 1, group, from, index, rows: []}, next: one,
   }));
   from.sides = sides.map(side => side.chain);
   pending.push(...sides.reverse());
@@ -205,7 +207,8 @@ function runOn(context, {chain, next}, pending) {
 function placeRun(context, chain, run) {
   const inner = run.slice(1, -1);
   const strong = run[0]?.has(context.pathOf) ?? false;
-  const fold = inner.length >= (strong ? context.foldPath : context.foldBranch) && {kind: 'fold', key: `fold:${inner[0].key}`, nodes: inner};
+  const least = strong ? context.foldPath : context.foldBranch;
+  const fold = inner.length >= least && {kind: 'fold', key: `fold:${inner[0].key}`, nodes: inner};
   run.forEach((node, i) => {
     const kind = node.turn ? 'turn' : 'root';
     if (fold && i === 1)
@@ -217,22 +220,26 @@ function placeRun(context, chain, run) {
 
 /** One row more, with the line that leads to it. */
 function place({layout}, chain, row) {
+  const {lane, level, group} = chain;
   const before = chain.rows.at(-1);
   const y = layout.rows.length;
-  Object.assign(row, {x: chain.lane, y, level: chain.level, chain, place: ++chain.group.size, group: chain.group, number: chain.rows.length});
+  const line = (from, fromLane, start, strong) =>
+    layout.edges.push({from: from.key, to: row.key, lane: fromLane, toLane: lane, start, end: y, strong});
+  Object.assign(row, {x: lane, y, level, chain, place: ++group.size, group, number: chain.rows.length});
   layout.rows.push(row);
   layout.index.set(row.key, row);
-  layout.lanes = Math.max(layout.lanes, chain.lane + 1);
+  layout.lanes = Math.max(layout.lanes, lane + 1);
   if (before)
-    layout.edges.push({from: before.key, to: row.key, lane: chain.lane, toLane: chain.lane, start: before.y, end: y, strong: row.strong});
+    line(before, lane, before.y, row.strong);
   else if (chain.from)
-    layout.edges.push({from: chain.from.key, to: row.key, lane: chain.lane - 1, toLane: chain.lane, start: y - 1, end: y, strong: false});
+    line(chain.from, lane - 1, y - 1, false);
   chain.rows.push(row);
 }
 
 /**
- * The key where an arrow leads from `key`, or null: `up` and `down` along the path, `right` into the first branch that leaves here, or else to the next
- * branch of the same place, `left` back: to the branch before, or to where the branch leaves. `home`, `end`: the beginning, and the end of the open path.
+ * The key where an arrow leads from `key`, or null: `up` and `down` along the path, `right` into the first branch that leaves here, or
+ * else to the next branch of the same place, `left` back: to the branch before, or to where the branch leaves. `home`, `end`: the
+ * beginning, and the end of the open path.
  */
 export function neighbour(layout, key, direction) {
   const row = layout.index.get(key);

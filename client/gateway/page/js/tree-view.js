@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: MIT
 // The family of the open conversation, drawn. Each row is an element of a tree (role=tree) with its own piece of the lines, so what is read
-// aloud and what is seen are the same thing; only the rows in view are there, and the one that has the focus.
+// aloud and what is seen are the same; only the rows in view are there, and the one that has the focus.
 import {errorView} from './dialogs.js';
 import {fill, h, perFrame, settled, svg} from './dom.js';
-import {when} from './format.js';
 import {FamilyTurns} from './family-turns.js';
+import {when} from './format.js';
 import {t} from './i18n.js';
 import {residencyDisc} from './residency.js';
 import {store} from './store.js';
 import {buildTree, layoutTree, neighbour} from './tree-model.js';
 
-const ROW = 1.75; // rem
-const TIP = 2.75;
-const LANE = 18; // px
-const NARROWEST = 6;
-const GAP = 14;
+const ROW = 1.75, TIP = 2.75; // heights, rem
+const LANE = 18, NARROWEST = 6, GAP = 14; // px
 const PADDING = 8; // px above the first row and below the last one
 const MARGIN = 600; // px that are drawn above and below what is seen
-const RANK = {resident: 3, partial: 2, spilled: 1, cold: 0};
 const RANKS = ['cold', 'spilled', 'partial', 'resident'];
 const KEYS = {ArrowUp: 'up', ArrowDown: 'down', ArrowLeft: 'left', ArrowRight: 'right', Home: 'home', End: 'end'};
 
@@ -26,22 +22,21 @@ export class TreeView {
   #id = null;
   #root = null;
   #whole = '';
-  #layout = null;
+  #layout = layoutTree(buildTree([]));
   #open = new Set();
   #active = null;
   #marked = null;
   #rows = new Map();
   #tops = [];
   #load = null;
-  #stops = [];
 
   /**
-   * Draws into `host`. onOpen(id, turn), onCompare(idA, idB), onFork(id, turn): a turn is its number in that conversation; a fork keeps the turn. A
-   * turn is undefined where a conversation has none.
+   * Draws into `host`. onOpen(id, turn), onCompare(idA, idB), onFork(id, turn): a turn is its number in that conversation, undefined
+   * where it has none; a fork keeps the turn.
    */
   constructor(host, {onOpen, onCompare, onFork}) {
     Object.assign(this, {onOpen, onCompare, onFork});
-    this.said = h('p', {class: 'tree-said', role: 'status'});
+    this.said = h('p', {class: 'tree-said hint', role: 'status'});
     this.list = h('ul', {class: 'tree-rows', role: 'tree', 'aria-label': t('tree.title'), 'aria-multiselectable': 'true', on: {
       keydown: event => this.#key(event), click: event => this.#click(event), focusin: event => this.#focused(event),
     }});
@@ -50,25 +45,20 @@ export class TreeView {
     this.element = h('div', {class: 'tree'}, this.scroller, this.failed, this.said, h('p', {class: 'tree-keys hint'}, t('tree.keys')));
     host.append(this.element);
     const soon = settled(() => this.#follow(), 60);
-    this.#stops = [
-      store.on('list', () => this.#id !== null && soon()),
-      store.on('conversation', id => this.#concerns(id) && soon()),
-    ];
+    this.stops = [store.on('list', soon), store.on('conversation', id => this.#concerns(id) && soon())];
     this.sizes = new ResizeObserver(perFrame(() => this.#place()));
     this.sizes.observe(this.scroller);
   }
 
   /** The family of a conversation, its end in view; null shows nothing. Resolves when all of it is drawn. */
   async show(id) {
-    const related = id !== null && this.#id !== null && store.families.rootOf(id) === store.families.rootOf(this.#id);
-    this.#id = id;
-    if (!related) {
+    if (id === null || this.#id === null || store.families.rootOf(id) !== store.families.rootOf(this.#id)) {
       this.#root = null;
       this.#turns.forget();
       this.#open.clear();
-      this.#marked = null;
-      this.#say();
+      this.#mark(null);
     }
+    this.#id = id;
     // Where a branch was chosen here, its row stays under the pointer.
     const row = this.#root && this.#layout.index.get(this.#active);
     const stays = Boolean(row) && (row.tip === undefined ? row.node.has(id) : row.tip === id);
@@ -86,7 +76,7 @@ export class TreeView {
   destroy() {
     this.#id = null;
     this.#load?.abort();
-    for (const stop of this.#stops)
+    for (const stop of this.stops)
       stop();
     this.sizes.disconnect();
     this.element.remove();
@@ -95,14 +85,13 @@ export class TreeView {
   // ---- what is known ----
 
   #concerns(id) {
-    return this.#id !== null && (this.#rows.has(`tip:${id}`) || this.#layout?.index.has(`tip:${id}`) ||
-      store.families.rootOf(id) === store.families.rootOf(this.#id));
+    return this.#id !== null && (this.#layout.index.has(`tip:${id}`) || store.families.rootOf(id) === store.families.rootOf(this.#id));
   }
 
   async #follow() {
     this.#load?.abort();
     const id = this.#id;
-    if (id === null || !store.get(id))
+    if (!store.get(id))
       return;
     const load = this.#load = new AbortController();
     fill(this.failed);
@@ -111,7 +100,7 @@ export class TreeView {
       // First the open path alone, which is mostly little; then all that leaves it.
       if (!this.#root)
         await this.#take(ancestors(id), load.signal);
-      await this.#take(store.families.membersOf(id).filter(other => other === id || !store.hidden?.has(other)), load.signal);
+      await this.#take(store.families.membersOf(id).filter(other => other === id || !store.hidden.has(other)), load.signal);
     } catch (error) {
       if (error.name === 'AbortError' || load !== this.#load)
         return;
@@ -128,127 +117,111 @@ export class TreeView {
     if (signal.aborted)
       return;
     const whole = members.map(member => member.conversation.id).join();
-    if (this.#turns.changed || whole !== this.#whole) {
-      this.#turns.changed = false;
-      this.#whole = whole;
-      this.#root = buildTree(members);
-      this.#lay();
-    } else {
+    if (this.#root && !this.#turns.changed && whole === this.#whole) {
       this.#draw();
+      return;
     }
+    this.#turns.changed = false;
+    this.#whole = whole;
+    this.#root = buildTree(members);
+    this.#lay();
   }
 
   // ---- places ----
 
-  /** New places; what was at the top of the view, or has the focus, stays where it was. */
+  /** New places; what has the focus, or was at the top of the view, stays where it was. */
   #lay(anchor = this.#anchor()) {
-    this.#layout = this.#root && layoutTree(this.#root, {pathOf: this.#id, open: this.#open});
-    const rows = this.#layout?.rows ?? [];
-    if (!this.#layout?.index.has(this.#active))
-      this.#active = rows.length > 0 ? neighbour(this.#layout, rows[0].key, 'end') : null;
+    this.#layout = layoutTree(this.#root ?? buildTree([]), {pathOf: this.#id, open: this.#open});
+    if (!this.#layout.index.has(this.#active))
+      this.#active = neighbour(this.#layout, this.#layout.rows[0]?.key, 'end');
     this.#place(anchor);
   }
 
   #anchor() {
     const {scrollTop, clientHeight} = this.scroller;
-    const rows = this.#layout?.rows ?? [];
-    const seen = row => row && this.#tops[row.y] >= scrollTop - 1 && this.#tops[row.y + 1] <= scrollTop + clientHeight + 1;
-    const active = this.#layout?.index.get(this.#active);
-    const row = seen(active) ? active : rows.find(seen);
+    const seen = row => row && this.#tops[row.y] >= scrollTop && this.#tops[row.y + 1] <= scrollTop + clientHeight;
+    const active = this.#layout.index.get(this.#active);
+    const row = seen(active) ? active : this.#layout.rows.find(seen);
     return row && {key: row.key, offset: this.#tops[row.y] - scrollTop};
   }
 
   #place(anchor = this.#anchor()) {
-    const rows = this.#layout?.rows ?? [];
+    const {rows, index, lanes} = this.#layout;
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
     this.#tops = [PADDING];
     for (const row of rows)
       this.#tops.push(this.#tops.at(-1) + Math.round((row.kind === 'tip' ? TIP : ROW) * rem));
     this.list.style.setProperty('block-size', `${this.#tops.at(-1) + PADDING}px`);
-    const lanes = this.#layout?.lanes ?? 1;
     this.lane = Math.max(NARROWEST, Math.min(LANE, this.scroller.clientWidth * 0.4 / lanes));
-    const kept = anchor && this.#layout?.index.get(anchor.key);
+    const kept = anchor && index.get(anchor.key);
     if (kept)
       this.scroller.scrollTop = this.#tops[kept.y] - anchor.offset;
-    if (kept && anchor.key === this.#active)
-      this.#reveal(kept);
-    else if (!kept && this.#active !== null)
-      this.#reveal(this.#layout.index.get(this.#active), 'end');
+    if (rows.length > 0 && (!kept || kept.key === this.#active))
+      this.#reveal(index.get(this.#active));
     this.#draw();
   }
 
-  #reveal(row, where) {
-    const top = this.#tops[row.y], bottom = this.#tops[row.y + 1];
-    const {scrollTop, clientHeight} = this.scroller;
-    if (where === 'end' || bottom + PADDING > scrollTop + clientHeight)
-      this.scroller.scrollTop = bottom + PADDING - clientHeight;
-    else if (top - PADDING < scrollTop)
-      this.scroller.scrollTop = top - PADDING;
+  #reveal(row) {
+    const top = this.#tops[row.y] - PADDING, bottom = this.#tops[row.y + 1] + PADDING;
+    this.scroller.scrollTop = Math.max(Math.min(this.scroller.scrollTop, top), bottom - this.scroller.clientHeight);
   }
 
   // ---- drawing ----
 
   /** The rows in view, in their order; elements that stay are not touched but for what changed. */
   #draw() {
-    const rows = this.#layout?.rows ?? [];
     const {scrollTop, clientHeight} = this.scroller;
-    const wanted = rows.filter(row => row.key === this.#active ||
+    const wanted = this.#layout.rows.filter(row => row.key === this.#active ||
       (this.#tops[row.y + 1] > scrollTop - MARGIN && this.#tops[row.y] < scrollTop + clientHeight + MARGIN));
     const keys = new Set(wanted.map(row => row.key));
-    const focus = this.list.contains(document.activeElement) ? document.activeElement.closest('li').dataset.key : null;
-    for (const [key, view] of this.#rows)
+    const focused = this.list.contains(document.activeElement);
+    for (const [key, {element}] of this.#rows)
       if (!keys.has(key)) {
-        view.element.remove();
+        element.remove();
         this.#rows.delete(key);
       }
     const lines = this.#linesOf(wanted);
-    let before = null;
+    let next = this.list.firstChild;
     for (const row of wanted) {
       const element = this.#drawRow(row, lines.get(row.y));
-      const next = before ? before.nextSibling : this.list.firstChild;
-      if (next !== element)
+      if (element === next)
+        next = next.nextSibling;
+      else
         this.list.insertBefore(element, next);
-      before = element;
     }
-    if (focus !== null && !this.list.contains(document.activeElement))
+    if (focused && !this.list.contains(document.activeElement))
       this.#rows.get(this.#active)?.element.focus({preventScroll: true});
   }
 
   #drawRow(row, lines) {
-    let view = this.#rows.get(row.key);
-    if (!view) {
-      view = {element: h('li', {role: 'treeitem', class: 'tree-row', dataset: {key: row.key, kind: row.kind}}), lines: h('span'), body: h('span')};
-      view.element.append(view.lines, view.body);
-      this.#rows.set(row.key, view);
-    }
-    this.#attributes(view.element, row);
+    const view = this.#rows.get(row.key) ??
+      {element: h('li', {role: 'treeitem', class: 'tree-row', dataset: {key: row.key, kind: row.kind}})};
+    const {element} = view;
+    this.#rows.set(row.key, view);
+    const conversation = store.get(row.tip);
+    this.#attributes(element, row, conversation);
     const height = this.#tops[row.y + 1] - this.#tops[row.y];
-    const shape = [this.lane, height, row.x, row.kind, row.node?.role, row.strong, row.open, ...lines].join();
-    if (shape !== view.shape) {
-      view.shape = shape;
-      const drawn = this.#drawLines(row, lines, height);
-      view.lines.replaceWith(drawn);
-      view.lines = drawn;
+    const label = this.#label(row, conversation);
+    const state = [this.lane, height, row.x, row.strong, ...lines, label, conversation?.residency, conversation?.generating,
+      conversation?.n_tokens, row.tip === this.#marked, row.tip === this.#id, this.#whole.includes(',')].join('\n');
+    if (state !== view.state) {
+      view.state = state;
+      const text = row.kind === 'turn' ? row.node.text || t('tree.wordless') : label;
+      fill(element, this.#drawLines(row, lines, height), row.kind === 'tip' ? this.#tip(row, conversation)
+        : h('span', {class: 'tree-text', dir: 'auto', title: text}, text));
     }
-    const content = this.#content(row);
-    if (content.join('\n') !== view.content) {
-      view.content = content.join('\n');
-      const body = this.#body(row);
-      view.body.replaceWith(body);
-      view.body = body;
-    }
-    return view.element;
+    return element;
   }
 
-  #attributes(element, row) {
-    const conversation = row.kind === 'tip' ? store.get(row.tip) : null;
+  #attributes(element, row, conversation) {
     const attributes = {
       'aria-level': row.level, 'aria-posinset': row.place, 'aria-setsize': row.group.size,
-      'aria-selected': String(this.#marked !== null && row.tip === this.#marked),
+      'aria-selected': String(row.tip !== undefined && row.tip === this.#marked),
       'aria-current': row.tip !== undefined && row.tip === this.#id ? 'true' : null,
       'aria-expanded': row.kind === 'fold' ? String(row.open) : null,
-      'aria-label': row.kind === 'tip' ? null : this.#label(row), tabindex: row.key === this.#active ? '0' : '-1',
+      'aria-label': row.kind === 'tip' ? null : this.#label(row),
       'data-strong': row.strong ? '' : null, 'data-writing': conversation?.generating ? '' : null, 'data-role': row.node?.role ?? null,
+      tabindex: row.key === this.#active ? 0 : -1,
     };
     for (const [name, value] of Object.entries(attributes))
       if (value === null)
@@ -256,149 +229,107 @@ export class TreeView {
       else if (element.getAttribute(name) !== String(value))
         element.setAttribute(name, value);
     element.style.setProperty('inset-block-start', `${this.#tops[row.y]}px`);
-    element.style.setProperty('--tree-at', `${(row.x + 0.6) * this.lane}px`);
+    element.style.setProperty('--tree-at', `${this.#x(row.x)}px`);
   }
 
-  #label(row) {
-    if (row.kind === 'tip') {
-      const conversation = store.get(row.tip);
-      return [store.titleOf(conversation), t(`residency.${conversation?.residency ?? 'cold'}`), conversation?.generating && t('tree.writing')]
-        .filter(Boolean).join(', ');
-    }
-    if (row.kind === 'fold')
-      return t('turns', {n: row.nodes.length});
-    return row.kind === 'root' ? t('tree.beginning') : `${t(`role.${row.node.role}`)}: ${row.node.text || t('tree.wordless')}`;
+  #label(row, conversation) {
+    return {
+      tip: () => store.titleOf(conversation), fold: () => t('turns', {n: row.nodes.length}), root: () => t('tree.beginning'),
+      turn: () => `${t(`role.${row.node.role}`)}: ${row.node.text || t('tree.wordless')}`,
+    }[row.kind]();
   }
 
-  /** What a row's text depends on. */
-  #content(row) {
-    if (row.kind !== 'tip')
-      return [this.#label(row)];
-    const conversation = store.get(row.tip);
-    return [this.#label(row), conversation?.n_tokens, conversation?.updated_usec, this.#marked === row.tip, this.#id === row.tip,
-      this.#root.tree.ends.length > 1];
-  }
-
-  #body(row) {
-    if (row.kind === 'tip')
-      return this.#tipBody(row);
-    const text = row.kind === 'turn' ? row.node.text || t('tree.wordless') : this.#label(row);
-    return h('span', {class: 'tree-text', dir: 'auto', title: text}, text);
-  }
-
-  #tipBody(row) {
-    const conversation = store.get(row.tip);
+  #tip(row, conversation) {
     const title = store.titleOf(conversation);
-    const hint = conversation && [title, t('turns', {n: conversation.n_turns}), t('tokens', {n: conversation.n_tokens}), when(conversation.updated_usec)];
-    const other = this.#id !== row.tip && this.#root.tree.ends.length > 1;
+    const hint = conversation && [title, t('turns', {n: conversation.n_turns}), t('tokens', {n: conversation.n_tokens}),
+      when(conversation.updated_usec)].join(' · ');
     return h('span', {class: 'tree-tip'},
-      h('span', {class: 'tree-title', dir: 'auto', title: hint?.join(' · ')}, title), ' ',
-      residencyDisc(conversation?.residency), ' ',
-      conversation?.generating && h('span', {class: 'tree-writing'}, t('tree.writing')), ' ',
-      this.#marked === row.tip && h('span', {class: 'tree-mark'}, t('tree.marked')), ' ',
-      other && h('button', {type: 'button', class: 'quiet tree-compare', tabIndex: -1, on: {click: event => {
-        event.stopPropagation();
-        this.#compare(row.tip);
-      }}}, t('tree.compare')));
+      h('span', {class: 'tree-title', dir: 'auto', title: hint}, title), ' ', residencyDisc(conversation?.residency), ' ',
+      conversation?.generating && [h('span', {class: 'hint'}, t('tree.writing')), ' '],
+      this.#marked === row.tip && [h('span', {class: 'hint'}, t('tree.marked')), ' '],
+      row.tip !== this.#id && this.#whole.includes(',') &&
+        h('button', {type: 'button', class: 'quiet tree-compare', tabIndex: -1}, t('tree.compare')));
   }
 
   // ---- lines ----
 
-  /** For each row that is drawn, its pieces of lines: [lane, other lane, from top, to bottom, residency, strong] as texts. */
+  #x(lane) {
+    return (lane + 0.6) * this.lane;
+  }
+
+  /** For each row that is drawn, its pieces of lines: "KIND LANE RESIDENCY strong". */
   #linesOf(wanted) {
     const pieces = new Map(wanted.map(row => [row.y, []]));
     const first = wanted[0]?.y, last = wanted.at(-1)?.y;
-    for (const edge of this.#layout?.edges ?? []) {
+    for (const edge of this.#layout.edges) {
       if (edge.end < first || edge.start > last)
         continue;
-      const row = this.#layout.index.get(edge.to);
-      const kind = this.#residencyOf(row);
+      const rest = `${edge.lane} ${this.#residencyOf(this.#layout.index.get(edge.to))}${edge.strong ? ' strong' : ''}`;
       if (edge.lane !== edge.toLane)
-        pieces.get(edge.end)?.push(`fork ${edge.lane} ${kind}`);
+        pieces.get(edge.end)?.push(`fork ${rest}`);
       else
         for (let y = Math.max(edge.start, first); y <= Math.min(edge.end, last); y++)
-          pieces.get(y)?.push(`${y === edge.start ? 'below' : y === edge.end ? 'above' : 'through'} ${edge.lane} ${kind}${edge.strong ? ' strong' : ''}`);
+          pieces.get(y)?.push(`${y === edge.start ? 'below' : y === edge.end ? 'above' : 'through'} ${rest}`);
     }
     return pieces;
   }
 
-  /** Of the conversations that have a row, what the best kept of them says: the memory of turns is shared. */
+  /** Where the best kept of the conversations that have a row is: they share the memory of their turns. */
   #residencyOf(row) {
     const ids = row.kind === 'tip' ? [row.tip] : row.node.conversations;
-    let best = 0;
-    for (const id of ids) {
-      best = Math.max(best, RANK[store.get(id)?.residency] ?? 0);
-      if (best === 3)
-        break;
-    }
-    return RANKS[best];
+    return RANKS[Math.max(0, ...ids.map(id => RANKS.indexOf(store.get(id)?.residency)))];
   }
 
   #drawLines(row, lines, height) {
-    const x = lane => (lane + 0.6) * this.lane;
     const middle = height / 2;
-    const paths = lines.map(line => {
-      const [piece, lane, residency, strong] = line.split(' ');
-      const at = x(Number(lane));
+    // What is strong comes last, so it lies above.
+    const paths = lines.map(line => line.split(' ')).sort((a, b) => a.length - b.length).map(([kind, lane, residency, strong = '']) => {
+      const at = this.#x(Number(lane));
       const d = {
         below: `M${at} ${middle}V${height}`, above: `M${at} 0V${middle}`, through: `M${at} 0V${height}`,
         fork: `M${at} 0Q${at} ${middle} ${at + this.lane} ${middle}`,
-      }[piece];
-      return svg('path', {class: strong ? 'tree-line strong' : 'tree-line', 'data-residency': residency, d});
-    }).sort((a, b) => a.classList.contains('strong') - b.classList.contains('strong'));
+      }[kind];
+      return svg('path', {class: `tree-line ${strong}`, 'data-residency': residency, d});
+    });
     // Nothing is to the right of a row's own mark, so its text may begin there.
-    const width = x(row.x) + GAP;
+    const width = this.#x(row.x) + GAP;
     return svg('svg', {class: 'tree-lines', 'aria-hidden': 'true', width, height, viewBox: `0 0 ${width} ${height}`},
-      paths, mark(row, x(row.x), middle));
+      paths, mark(row, this.#x(row.x), middle));
   }
 
   // ---- what is done ----
 
   /** The conversation and the turn that a row stands for. */
-  #meant(row) {
-    const {node} = row;
-    const id = row.tip ?? (node.has(this.#id) ? this.#id : node.owner);
-    return {id: id || this.#id, turn: node?.turn?.turn};
+  #meant({node, tip}) {
+    return {id: tip ?? (node.has(this.#id) ? this.#id : node.owner), turn: node?.turn?.turn};
   }
 
   #enter(row) {
-    if (row.kind === 'fold') {
-      if (!this.#open.delete(row.key))
-        this.#open.add(row.key);
-      this.#lay();
+    const {id, turn} = this.#meant(row);
+    if (row.kind !== 'fold') {
+      this.onOpen(id, turn);
       return;
     }
-    const {id, turn} = this.#meant(row);
-    this.onOpen(id, turn);
+    if (!this.#open.delete(row.key))
+      this.#open.add(row.key);
+    this.#lay();
   }
 
   #compare(id) {
     const other = this.#marked ?? this.#id;
     if (id === other)
       return;
-    this.#marked = null;
-    this.#say();
-    this.#draw();
+    this.#mark(null);
     this.onCompare(other, id);
   }
 
-  #markOrCompare(id) {
-    if (this.#marked !== null && this.#marked !== id) {
-      this.#compare(id);
-      return;
-    }
-    this.#marked = this.#marked === id ? null : id;
-    this.#say();
+  #mark(id) {
+    this.#marked = id;
+    this.said.textContent = id === null ? '' : t('tree.isMarked', {title: store.titleOf(store.get(id))});
     this.#draw();
   }
 
-  #say() {
-    this.said.textContent = this.#marked === null ? '' : t('tree.isMarked', {title: store.titleOf(store.get(this.#marked))});
-  }
-
   #activate(key) {
-    const before = this.#rows.get(this.#active);
-    before?.element.setAttribute('tabindex', '-1');
     this.#active = key;
     this.#reveal(this.#layout.index.get(key));
     this.#draw();
@@ -407,41 +338,42 @@ export class TreeView {
 
   #focused(event) {
     const key = event.target.closest('li')?.dataset.key;
-    if (!key || key === this.#active)
-      return;
-    this.#rows.get(this.#active)?.element.setAttribute('tabindex', '-1');
-    this.#active = key;
-    this.#rows.get(key)?.element.setAttribute('tabindex', '0');
+    if (key && key !== this.#active) {
+      this.#active = key;
+      this.#draw();
+    }
   }
 
   #click(event) {
-    const row = this.#layout?.index.get(event.target.closest('li')?.dataset.key);
+    const row = this.#layout.index.get(event.target.closest('li')?.dataset.key);
     if (!row)
       return;
     this.#activate(row.key);
-    this.#enter(row);
+    if (event.target.closest('button'))
+      this.#compare(row.tip);
+    else
+      this.#enter(row);
   }
 
   #key(event) {
-    const row = this.#layout?.index.get(this.#active);
+    const row = this.#layout.index.get(this.#active);
     if (!row || event.ctrlKey || event.altKey || event.metaKey)
       return;
     const {id, turn} = this.#meant(row);
-    const sides = getComputedStyle(this.list).direction === 'rtl' ? {ArrowLeft: 'right', ArrowRight: 'left'} : {};
-    const direction = sides[event.key] ?? KEYS[event.key];
-    if (direction) {
-      const next = neighbour(this.#layout, row.key, direction);
-      if (next !== null)
-        this.#activate(next);
-    } else if (event.key === 'Enter' || event.key === ' ') {
+    const swapped = getComputedStyle(this.list).direction === 'rtl' ? {ArrowLeft: 'right', ArrowRight: 'left'} : {};
+    const direction = swapped[event.key] ?? KEYS[event.key];
+    if (direction)
+      this.#activate(neighbour(this.#layout, row.key, direction) ?? row.key);
+    else if (event.key === 'Enter' || event.key === ' ')
       this.#enter(row);
-    } else if (event.key === 'c') {
-      this.#markOrCompare(id);
-    } else if (event.key === 'f' && turn !== undefined) {
+    else if (event.key === 'c' && this.#marked !== null && this.#marked !== id)
+      this.#compare(id);
+    else if (event.key === 'c')
+      this.#mark(this.#marked === null ? id : null);
+    else if (event.key === 'f' && turn !== undefined)
       this.onFork(id, turn);
-    } else {
+    else
       return;
-    }
     event.preventDefault();
     event.stopPropagation();
   }
@@ -450,20 +382,20 @@ export class TreeView {
 /** A conversation and those above it that are there, the oldest first. */
 function ancestors(id) {
   const path = [];
-  for (let at = id; store.get(at) && (at === id || !store.hidden?.has(at)); at = store.get(at).parent)
+  for (let at = id; store.get(at) && (at === id || !store.hidden.has(at)); at = store.get(at).parent)
     path.unshift(at);
   return path;
 }
 
 /** The mark of a row: square for the user, round for the assistant, small for the rest; the end of a conversation has its disc. */
-function mark(row, x, y) {
-  const name = row.strong ? 'tree-node strong' : 'tree-node';
-  if (row.kind === 'fold')
+function mark({kind, node, strong}, x, y) {
+  const name = strong ? 'tree-node strong' : 'tree-node';
+  if (kind === 'tip')
+    return svg('circle', {class: 'tree-hole', cx: x, cy: y, r: 5});
+  if (kind === 'fold')
     return [svg('rect', {class: 'tree-hole', x: x - 4, y: y - 9, width: 8, height: 18}),
       [-5, 0, 5].map(offset => svg('circle', {class: `${name} dot`, cx: x, cy: y + offset, r: 1.5}))];
-  if (row.kind === 'tip')
-    return svg('circle', {class: 'tree-hole', cx: x, cy: y, r: 5});
-  if (row.kind === 'turn' && row.node.role === 'user')
+  if (node.role === 'user')
     return svg('rect', {class: name, x: x - 4, y: y - 4, width: 8, height: 8, rx: 1.5});
-  return svg('circle', {class: name, cx: x, cy: y, r: row.kind === 'turn' && row.node.role === 'assistant' ? 4.25 : 2.5});
+  return svg('circle', {class: name, cx: x, cy: y, r: node.role === 'assistant' ? 4.25 : 2.5});
 }

@@ -4,12 +4,14 @@
 //     connecting ──first notice──▶ live ──the stream ends──▶ offline (no gateway) or waiting (no daemon) ──▶ connecting ...
 //
 // Where a stream breaks, the next goes on behind the last notice. Notices that are lost are said to be (`list_again`): then the list is read anew.
+// A browser has six connections to a host for all its tabs: a tab that nobody sees for a while gives its own up until it is looked at.
 import {ApiError, stream} from './api.js';
 import {store} from './store.js';
 
 const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
 const STATS_EVERY = 2000;
+const HIDDEN_MS = 20000;
 const AT_ONCE = 4; // conversations that are asked for at the same time
 
 let cursor = null;
@@ -69,7 +71,7 @@ function afterFailure(error) {
   return error.code === 'offline' ? 'offline' : 'waiting';
 }
 
-/** Follows what happens until the page ends. `retryNow()` of it tries again at once. */
+/** Follows what happens until the page ends. */
 export async function watch() {
   let wait = FIRST_WAIT;
   for (;;) {
@@ -77,6 +79,10 @@ export async function watch() {
     try {
       await follow(ends.signal);
     } catch (error) {
+      if (error.name === 'AbortError') {
+        await (document.hidden && new Promise(resolve => wake = resolve));
+        continue;
+      }
       if (store.connection === 'live')
         wait = FIRST_WAIT;
       store.setConnection(afterFailure(error));
@@ -125,8 +131,13 @@ function pollStats() {
   });
 }
 
+let hiddenTimer = 0;
+
 document.addEventListener('visibilitychange', () => {
-  if (!document.hidden) {
+  clearTimeout(hiddenTimer);
+  if (document.hidden) {
+    hiddenTimer = setTimeout(() => ends.abort(), HIDDEN_MS);
+  } else {
     retryNow();
     pollStats();
   }

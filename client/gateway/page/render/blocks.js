@@ -10,6 +10,8 @@ const HELD_BRACKET = 300;
 const LONGEST_ADDRESS = 2000;
 const LONGEST_MATH = 4000;
 const MOST_COLUMNS = 64;
+const MOST_ROWS = 250;
+const LONGEST_HEALED = 20 * 1024;
 const MARKER = /^(?:([-+*])|(\d{1,9})([.)]))(\s+|$)/;
 const FENCE = /^(?:(`{3,})([^`]*)|(~{3,})(.*))$/;
 const STARTS = /^(?:>|#{1,6}(?:\s|$)|`{3,}[^`]*$|~{3,}|\$\$|\\\[)/;
@@ -206,8 +208,7 @@ export class BlockReader {
     if (at >= 0 && at + 2 < text.length)
       return null;
     const math = this.#add(box, block('math', {text: '', lines: 0, begin: text.slice(0, 2), end, whole: at >= 0}));
-    if (text.length > 2)
-      addLine(math, at < 0 ? text.slice(2) : text.slice(2, at));
+    addLine(math, at < 0 ? text.slice(2) : text.slice(2, at));
     if (at >= 0)
       this.#close(math);
     return math;
@@ -217,7 +218,10 @@ export class BlockReader {
     if (leaf?.kind === 'table') {
       if (!text.includes('|') || startsBlock(text))
         return null;
-      return this.#add(leaf, block('row', {cells: cellsOf(text), aligns: leaf.aligns, closed: true}));
+      // The longest tables are several, each with its head: a browser lays out all of a table for each row that comes.
+      const {header, aligns} = leaf;
+      const table = leaf.children.length < MOST_ROWS ? leaf : this.#add(box, block('table', {header, aligns, children: []}));
+      return this.#add(table, block('row', {cells: cellsOf(text), aligns, closed: true}));
     }
     if (leaf?.kind !== 'text' || !/^[|:\-\s]*$/.test(text))
       return null;
@@ -365,7 +369,7 @@ function alignsOf(line) {
 
 /** What is to be shown of a block of text: without a last line that may still become the head of a table, and healed while it grows. */
 export function shownText(node) {
-  if (node.final)
+  if (node.final || node.text.length > LONGEST_HEALED)
     return node.text;
   const at = node.text.lastIndexOf('\n') + 1;
   const held = node.text[at] === '|' && node.text.length - at <= HELD_ROW;

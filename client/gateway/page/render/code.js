@@ -9,7 +9,21 @@ const PIECE = 4096;
 const LONGEST_PIECE = 16384;
 const LONGEST_PAINTED = 100 * 1024;
 const LONG = 32 * 1024;
+const LONGEST_PAINTED_LINE = 2000;
 const SAID_MS = 2000;
+
+/** A line of this length is not read for marks any more, and always wraps. */
+export const LONGEST_LINE = 20 * 1024;
+
+export function hasLongLine(text) {
+  for (let at = 0; text.length - at >= LONGEST_LINE;) {
+    const end = text.indexOf('\n', at);
+    if (end < 0 || end - at >= LONGEST_LINE)
+      return true;
+    at = end + 1;
+  }
+  return false;
+}
 
 /**
  * A text in pieces of some lines each, so that what grows is only the last. `host` gets them as span.piece; pieces out of sight of a long text
@@ -126,6 +140,10 @@ async function highlighter(language) {
   return (lines, state) => {
     let html = '';
     for (const line of lines.match(/[^\n]*\n|[^\n]+$/g) ?? []) {
+      if (line.length > LONGEST_PAINTED_LINE) {
+        html += line.replace(/[&<>]/g, c => `&#${c.charCodeAt(0)};`);
+        continue;
+      }
       const result = hljs.highlight(language, line, true, state.top);
       state.top = result.top;
       html += result.value;
@@ -156,7 +174,7 @@ export class CodeView {
     this.#text = text;
     const lines = text === '' ? 0 : text.split('\n').length;
     this.#lines.textContent = lines > 1 ? t('render.lines', {n: lines}) : '';
-    if (/[^\n]{20480}/.test(text))
+    if (hasLongLine(text))
       this.#pre.classList.add('wrap');
     this.#pieces.update(text, ended);
     if (this.#language && !this.#painting && text.length <= LONGEST_PAINTED && (ended || text.includes('\n')))

@@ -5,13 +5,12 @@ import {h} from '../js/dom.js';
 import {bytes} from '../js/format.js';
 import {t} from '../js/i18n.js';
 import {BlockReader, shownText} from './blocks.js';
-import {CodeView, Pieces} from './code.js';
+import {CodeView, hasLongLine, LONGEST_LINE, Pieces} from './code.js';
 import {idle, later, libs, ready} from './libs.js';
 import {isMath, mathView, sameMath, settleMath} from './math.js';
 import {inline, visible} from './safe.js';
 
 const LONGEST_TEXT = 200 * 1024;
-const LONGEST_LINE = 20 * 1024;
 const SHOWN_FIRST = 20 * 1024;
 const LONGEST_BLOCK = 64 * 1024;
 const STEP = 64 * 1024;
@@ -78,6 +77,7 @@ export class TextView {
   }
 
   #restart(text) {
+    this.#host.classList.remove('whole');
     this.#reader = new BlockReader();
     this.#drawn.settled = 0;
     this.#fed = this.#line = this.#next = 0;
@@ -100,7 +100,7 @@ export class TextView {
     this.#line = end < 0 ? this.#line + text.length : text.length - end - 1;
     if (this.#limit < Infinity || this.#all)
       return;
-    if (this.#text.length > LONGEST_TEXT || this.#line > LONGEST_LINE || text.length > LONGEST_LINE && firstPart(text) < Infinity)
+    if (this.#text.length > LONGEST_TEXT || this.#line >= LONGEST_LINE || hasLongLine(text))
       this.#limit = Math.max(this.#fed, SHOWN_FIRST);
   }
 
@@ -154,6 +154,7 @@ export class TextView {
     this.#text = text;
     this.#all = true;
     this.#ended = ended;
+    this.#host.classList.add('whole');
     this.#host.tabIndex = -1;
     this.#host.focus({preventScroll: true});
     this.#later();
@@ -162,13 +163,7 @@ export class TextView {
 
 /** How much of a whole text is shown first. */
 function firstPart(text) {
-  let long = text.length > LONGEST_TEXT;
-  for (let at = 0; !long && at < text.length;) {
-    const end = text.indexOf('\n', at);
-    long = (end < 0 ? text.length : end) - at > LONGEST_LINE;
-    at = end < 0 ? text.length : end + 1;
-  }
-  return long ? Math.min(SHOWN_FIRST, text.length) : Infinity;
+  return text.length > LONGEST_TEXT || hasLongLine(text) ? Math.min(SHOWN_FIRST, text.length) : Infinity;
 }
 
 /** An element with a text as it is, its control characters visible; long ones in part first. */
@@ -197,12 +192,13 @@ export function plainText(text) {
  * is there (its `element`, and what that was drawn from); those before `drawn.settled` are final.
  */
 function drawChildren(nodes, drawn, host, until) {
-  for (let i = drawn.settled; i < nodes.length; i++) {
+  const first = drawn.settled;
+  for (let i = first; i < nodes.length; i++) {
     const node = nodes[i];
     const kind = KINDS[node.kind];
     const variant = node.kind + (kind.variant?.(node) ?? '');
     let state = drawn.children[i];
-    if (i > drawn.settled && performance.now() > until)
+    if (i > first && performance.now() > until)
       return false;
     if (state?.variant !== variant) {
       const made = {variant, children: [], settled: 0, ...kind.make(node)};
@@ -298,7 +294,7 @@ function drawInline(state, source) {
     return;
   state.key = source;
   const {element} = state;
-  if (state.pieces || source.length > LONGEST_LINE && (source.length > LONGEST_BLOCK || firstPart(source) < Infinity)) {
+  if (state.pieces || source.length > LONGEST_BLOCK || hasLongLine(source)) {
     if (!state.pieces) {
       element.replaceChildren();
       element.classList.add('plain');
