@@ -35,7 +35,10 @@ export class Families {
     let at = siblings.length;
     while (at > 0 && siblings[at - 1] > id)
       at--;
-    siblings.splice(at, 0, id);
+    if (at === siblings.length)
+      siblings.push(id);
+    else
+      siblings.splice(at, 0, id);
     this.#children.set(parent, siblings);
   }
 

@@ -23,6 +23,7 @@ import {retryNow, watch, watchAnew} from './watch.js';
 
 const TITLE_LENGTH = 60;
 const NARROW = matchMedia('(max-width: 719px)');
+const COVERED = matchMedia('(max-width: 1099px)'); // the panel lies over the talk
 const $ = id => document.getElementById(id);
 
 let list, talk, composer, tree = null, compare = null, fields = null, asksToken = false;
@@ -305,6 +306,8 @@ function showPanel(open) {
 
 function showCompare(a, b) {
   closeCompare();
+  if (COVERED.matches)
+    showPanel(false);
   const host = h('div', {id: 'compare'});
   $('talk').append(host);
   $('talk').dataset.compare = 'true';

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// A Markdown text that may grow, as a tree of blocks. Only the last block and those it is in may change: what is `final` stays as it is. Lines
-// decide, so the tree does not depend on how the text was cut. The line that is not complete yet is tried and taken back when more comes, and
-// held back as long as its beginning could still become something else.
+// A Markdown text that may grow, as a tree of blocks (pure). Only the last block and those it is in may change: what is `final` stays.
+// Lines decide, so the tree does not depend on how the text was cut. The line that is not complete yet is tried and taken back when more
+// comes, and held back as long as its beginning could still become something else.
 
 const DEEPEST = 12;
 const HELD_ROW = 300;
 const HELD_LINE = 64;
 const HELD_BRACKET = 300;
-const LONGEST_ADDRESS = 2000;
+const LONGEST_ADDRESS = 1000;
 const LONGEST_MATH = 4000;
 const MOST_COLUMNS = 64;
 const MOST_ROWS = 250;
-const LONGEST_HEALED = 20 * 1024;
+const LONGEST_HEALED = 8 * 1024;
 const MARKER = /^(?:([-+*])|(\d{1,9})([.)]))(\s+|$)/;
 const FENCE = /^(?:(`{3,})([^`]*)|(~{3,})(.*))$/;
 const STARTS = /^(?:>|#{1,6}(?:\s|$)|`{3,}[^`]*$|~{3,}|\$\$|\\\[)/;
@@ -22,8 +22,8 @@ const CONTAINERS = new Set(['list', 'item', 'quote']);
 
 /**
  * Reads a text piece by piece: push() as it comes, end() when all is there. `root.children` are blocks {kind, final, closed}:
- * text and heading (text, level), code (text, language), math (text, whole), table (header, aligns, children of kind row with cells and aligns), rule, and
- * with children quote, list (ordered, start) and item.
+ * text and heading (text, level), code (text, language), math (begin, text, end, whole), table (header, aligns, children of kind row with
+ * cells and aligns), rule, and with children quote, list (ordered, start) and item.
  */
 export class BlockReader {
   root = block('root', {children: []});
@@ -53,7 +53,8 @@ export class BlockReader {
 
   #try() {
     this.#saved = openPath(this.root).map(node => ({
-      node, text: node.text, lines: node.lines, closed: node.closed, whole: node.whole, children: node.children?.length, last: node.children?.at(-1),
+      node, text: node.text, lines: node.lines, closed: node.closed, whole: node.whole,
+      children: node.children?.length, last: node.children?.at(-1),
     }));
     this.#line(this.#rest);
   }
@@ -305,7 +306,7 @@ function deepest(node) {
 function within(node, line) {
   const indent = indentOf(line);
   if (node.kind === 'quote')
-    return indent < 4 && line[indent] === '>' ? line.slice(line[indent + 1] === ' ' ? indent + 2 : indent + 1).replace(/^\t+/, untabbed) : null;
+    return indent < 4 && line[indent] === '>' ? line.slice(indent + (line[indent + 1] === ' ' ? 2 : 1)).replace(/^\t+/, untabbed) : null;
   if (indent === line.length)
     return '';
   if (indent >= node.offset)
@@ -385,10 +386,19 @@ export function mathAt(src, at) {
   const closing = src[at] === '$' ? '$$' : CLOSING[src[at + 1]];
   if (!closing)
     return null;
-  const length = src.slice(at + 2, at + LONGEST_MATH).indexOf(closing);
-  if (length < 1)
+  if (at + 2 >= lastEnd(src, closing))
     return null;
-  return {end: at + length + 4, tex: src.slice(at + 2, at + 2 + length), display: src[at + 1] !== '('};
+  const end = src.indexOf(closing, at + 3);
+  return end < 0 || end > at + LONGEST_MATH ? null : {end: end + 2, tex: src.slice(at + 2, end), display: src[at + 1] !== '('};
+}
+
+let known = {src: '', ends: {}};
+
+/** Where a mark is for the last time, remembered of one text: many that begin and never end are not looked for again and again. */
+function lastEnd(src, mark) {
+  if (known.src !== src)
+    known = {src, ends: {}};
+  return known.ends[mark] ??= src.lastIndexOf(mark);
 }
 
 function dollarMath(src, at) {
@@ -416,8 +426,8 @@ function mathOpens(src, at) {
 }
 
 /**
- * A text that is not complete, so that what it becomes does not show as marks first: emphasis, code and the like are closed at its end, links
- * that have no end are their words, and marks at the end that may become anything are left out.
+ * A text that is not complete, so that what it becomes does not show as marks first: emphasis and code are closed at its end, links without
+ * an end are their words, and marks at the end that may become anything are left out.
  */
 export function heal(text) {
   return new Healer(text).result();
@@ -570,7 +580,7 @@ function linkEnd(src, at) {
   if (src[at] !== '(')
     return 0;
   let i = at;
-  for (let depth = 0; i < src.length && i < at + LONGEST_ADDRESS && !/\s/.test(src[i]); i++) {
+  for (let depth = 0; i < src.length && i < at + LONGEST_ADDRESS && src[i] > ' '; i++) {
     if (src[i] === '\\')
       i++;
     else if (src[i] === '(')

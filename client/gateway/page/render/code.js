@@ -26,8 +26,8 @@ export function hasLongLine(text) {
 }
 
 /**
- * A text in pieces of some lines each, so that what grows is only the last. `host` gets them as span.piece; pieces out of sight of a long text
- * are not laid out. update() takes all of the text so far; `painter` (see highlighter()) colours lines that are complete.
+ * A text in pieces of some lines each (span.piece in `host`), so that only the last grows; those of a long text are laid out when they are
+ * in sight. update() takes all of the text so far; paint() has complete lines coloured.
  */
 export class Pieces {
   #host;

@@ -28,7 +28,8 @@ const LOADERS = {
  */
 function working(purify) {
   globalThis.shadowNode ??= Object.freeze({__depth: 0});
-  const made = purify?.isSupported && purify.sanitize('<i id="a" title="b">c</i><script>d</script>', {ALLOWED_ATTR: ['id'], RETURN_DOM_FRAGMENT: true});
+  const config = {ALLOWED_ATTR: ['id'], RETURN_DOM_FRAGMENT: true};
+  const made = purify?.isSupported && purify.sanitize('<i id="a" title="b">c</i><script>d</script>', config);
   return made && made.children.length === 1 && made.firstChild.attributes.length === 1 ? purify : null;
 }
 
@@ -66,8 +67,8 @@ let waiting = [];
 let kicked = false;
 
 /**
- * Calls job(until) in the next frame: it works until performance.now() is past `until`, and returns true if something is left to do. Asked for
- * twice it runs once. A page that nobody sees has no frames: then a timer does it.
+ * Calls job(until) in the next frame: it works until performance.now() is past `until`, and returns true if something is left to do.
+ * Asked for twice it runs once. A page that nobody sees has no frames: then a timer does it.
  */
 export function later(job) {
   jobs.add(job);

@@ -4,7 +4,9 @@ import {h} from '../js/dom.js';
 import {mathAt} from './blocks.js';
 import {later, libs, load} from './libs.js';
 
-const OPTIONS = {throwOnError: true, trust: false, strict: 'ignore', maxSize: 20, maxExpand: 200, output: 'htmlAndMathml', errorColor: 'var(--error)'};
+const OPTIONS = {
+  throwOnError: true, trust: false, strict: 'ignore', maxSize: 20, maxExpand: 200, output: 'htmlAndMathml', errorColor: 'var(--error)',
+};
 const waiting = new Set();
 const sources = new WeakMap();
 const wide = new ResizeObserver(entries => {

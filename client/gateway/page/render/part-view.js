@@ -12,7 +12,7 @@ export class PartsView {
   #options;
   #parts = new Map();
 
-  /** Draws into `host`. While `streaming`, parts that do not end yet are being written. `onAnswerCall(part)` is offered with calls that may be answered. */
+  /** Draws into `host`. While `streaming`, parts without an end are being written. `onAnswerCall(part)` is offered with calls. */
   constructor(host, {streaming = false, onAnswerCall = null} = {}) {
     this.#host = host;
     this.#options = {streaming, onAnswerCall};
@@ -186,7 +186,7 @@ class CallPart {
     fill(this.#body, dataView(this.#text));
     const {broken} = this.#part;
     if (broken)
-      this.#body.append(h('p', {class: 'call-broken', dir: 'auto'}, t('render.broken'), ' ', visible(String(broken === true ? '' : broken))));
+      this.#body.append(h('p', {class: 'call-broken', dir: 'auto'}, `${t('render.broken')} ${broken === true ? '' : visible(String(broken))}`));
   }
 
   complete() {
@@ -209,9 +209,9 @@ export function resultsView(results) {
     const body = h('div');
     const called = h('span', {class: 'call-name', dir: 'auto'});
     showName(called, name || id || '');
-    const element = h('details', {class: 'result', on: {toggle: () => element.open && body.childNodes.length === 0 && body.append(dataView(content))}},
+    const show = ({target}) => target.open && body.childNodes.length === 0 && body.append(dataView(content));
+    return h('details', {class: 'result', on: {toggle: show}},
       h('summary', {}, t('render.result'), ' ', called, ' ', h('span', {class: 'figures'}, bytes(new Blob([content]).size))), body);
-    return element;
   }));
 }
 

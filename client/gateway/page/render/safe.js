@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The one way from text to HTML: Markdown (of lines, without HTML in it; blocks.js takes the blocks apart), then DOMPurify with a list of what may be
-// there, then a second look at every element. Characters that hide or turn text are made visible.
+// The one way from text to HTML: Markdown (of the words in a block; blocks.js takes the blocks apart) without HTML in it, then DOMPurify with
+// a list of what may be there, then a second look at every element. Characters that hide or turn text are made visible.
 import {h} from '../js/dom.js';
 import {mathAt} from './blocks.js';
 import {libs} from './libs.js';
 
-const TEXT = ['p', 'br', 'hr', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'em', 'strong', 'del', 's', 'code', 'pre', 'blockquote', 'ul', 'ol', 'li',
-  'table', 'thead', 'tbody', 'tr', 'th', 'td', 'a', 'sup', 'sub', 'kbd'];
+const TEXT = 'p br hr h1 h2 h3 h4 h5 h6 em strong del s code pre blockquote ul ol li table thead tbody tr th td a sup sub kbd'.split(' ');
 const ADDRESS = /^(?:https?:\/\/|mailto:)/i;
 // What an element may have, and as what.
 const ATTRIBUTES = {
@@ -23,7 +22,8 @@ const CONFIG = {
 };
 // Marks of direction, what has no width or shows nothing, and tags; the joiner in emoji belongs to them.
 const HIDDEN = new RegExp([
-  String.raw`[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]`,
+  String.raw`[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f]`,
+  String.raw`[\u3164\ufeff\uffa0\ufff9-\ufffb]`,
   String.raw`(?<![\p{Extended_Pictographic}\p{EMod}\ufe0f])\u200d`, String.raw`[\u{e0000}-\u{e007f}]`,
 ].join('|'), 'gu');
 const HOST = /^(?:[\p{L}\p{N}_-]+[.\u3002\uff0e\uff61])+[\p{L}\p{N}-]{2,}$/u;
@@ -86,8 +86,8 @@ function looksElsewhere(words, host) {
     return true;
   const bare = text => domainOf(text).replace(/^www\./, '').toLowerCase();
   const text = words.slice(0, 2000).replace(HIDDEN, '').trim();
-  const parts = text.split(/\s+/).map(part => part.replace(/^[a-z][\w+.-]*:(?:\/\/)?|[/?#].*$/gi, '').replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, ''));
-  return parts.some(part => {
+  return text.split(/\s+/).some(word => {
+    const part = word.replace(/^[a-z][\w+.-]*:(?:\/\/)?|[/?#].*$/gi, '').replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '');
     const at = part.lastIndexOf('@');
     const claims = [part.slice(at + 1).replace(/:\d+$/, ''), ...at < 0 ? [] : [part.slice(0, at).split(':')[0]]];
     return claims.some(claim => HOST.test(claim) && bare(claim) !== bare(host));
@@ -100,7 +100,8 @@ function name(c) {
 
 /** A text with its control characters as their pictures; lines end in \n. */
 export function visible(text) {
-  return text.replace(/\r\n?/g, '\n').replace(CONTROL, c => c < ' ' ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : c === '\x7f' ? '\u2421' : '\u2426');
+  const picture = c => c < ' ' ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : c === '\x7f' ? '\u2421' : '\u2426';
+  return text.replace(/\r\n?/g, '\n').replace(CONTROL, picture);
 }
 
 /** Whether a text has characters that hide or turn text. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A text of Markdown that may grow. Its blocks (blocks.js) are compared with what is drawn: what is final is never looked at again, and of what
-// is open only what changed is put in. Long texts are shown in part first, and drawn in pieces so that the page stays awake.
+// A text of Markdown that may grow. Its blocks (blocks.js) are compared with what is drawn: what is final is never looked at again, and of
+// what is open only what changed is put in. Long texts are shown in part first, and drawn in pieces so that the page stays awake.
 import {h} from '../js/dom.js';
 import {bytes} from '../js/format.js';
 import {t} from '../js/i18n.js';
@@ -140,8 +140,8 @@ export class TextView {
   #offerAll() {
     if (this.#limit >= this.#text.length)
       return this.#more?.remove();
-    this.#more ??= h('button', {type: 'button', class: 'show-all', on: {click: () => this.#showAll()}});
-    this.#more.textContent = t('render.showAll', {size: bytes(new Blob([this.#text]).size)});
+    this.#more ??= showAllButton(() => this.#showAll());
+    this.#more.textContent = showAllWords(this.#text);
     if (this.#more.parentNode !== this.#host)
       this.#host.append(this.#more);
   }
@@ -166,6 +166,14 @@ function firstPart(text) {
   return text.length > LONGEST_TEXT || hasLongLine(text) ? Math.min(SHOWN_FIRST, text.length) : Infinity;
 }
 
+function showAllButton(click, words) {
+  return h('button', {type: 'button', class: 'show-all', on: {click}}, words);
+}
+
+function showAllWords(text) {
+  return t('render.showAll', {size: bytes(new Blob([text]).size)});
+}
+
 /** An element with a text as it is, its control characters visible; long ones in part first. */
 export function plainText(text) {
   const shown = h('div', {class: 'plain', dir: 'auto'});
@@ -174,7 +182,7 @@ export function plainText(text) {
   pieces.update(visible(text.slice(0, first)), true);
   if (first === Infinity)
     return shown;
-  const button = h('button', {type: 'button', class: 'show-all', on: {click: showAll}}, t('render.showAll', {size: bytes(new Blob([text]).size)}));
+  const button = showAllButton(showAll, showAllWords(text));
   function showAll() {
     button.remove();
     let to = first;
@@ -188,8 +196,8 @@ export function plainText(text) {
 }
 
 /**
- * Draws blocks as the first children of `host`, as far as there is time; returns whether all are drawn. `drawn.children` remembers of each what
- * is there (its `element`, and what that was drawn from); those before `drawn.settled` are final.
+ * Draws blocks as the first children of `host`, as far as there is time; returns whether all are drawn. `drawn.children` remembers of each
+ * what is there (its `element`, and what that was drawn from); those before `drawn.settled` are final.
  */
 function drawChildren(nodes, drawn, host, until) {
   const first = drawn.settled;
@@ -222,8 +230,8 @@ function drawChildren(nodes, drawn, host, until) {
 
 const into = (node, state, until) => drawChildren(node.children, state, state.element, until);
 
-// Of each kind of block: its element, and how it is drawn; another variant is another element. `directed` ones have the direction of their own
-// first words; what is in them takes it from them, as a direction of its own would hide its words from them.
+// Of each kind of block: its element, and how it is drawn; another variant is another element. `directed` ones have the direction of their
+// own first words; what is in them takes it from them, as a direction of its own would hide its words from them.
 const KINDS = {
   text: {directed: true, make: () => ({element: h('p')}), draw: (node, state) => drawInline(state, shownText(node))},
   heading: {
