@@ -2,6 +2,7 @@
 /* Every allocation of HTTP, and of the gateway between it and the dialects, fails once: the client has a whole answer or the
  * connection ends, nothing is leaked, and the next client is served. */
 #include "client/gateway/gateway-private.h"
+#include "client/gateway/show.h"
 #include "fault/loop.h"
 #include "unit/gateway/http-rig.h"
 #include "util/fds.h"
@@ -15,6 +16,7 @@
 #define MAX_ALLOCATIONS 1000
 #define H "Host: h\r\n"
 #define PAGE_BIG 100000
+#define CODE "code-number-one-"
 
 static char text[131072]; /* what a client got */
 
@@ -113,8 +115,9 @@ struct fixture {
         struct gateway *gateway;
         struct sockaddr_un address;
         socklen_t address_size;
-        char page
-                [64]; /* a folder with index.html, which is answered whole, and big.js, which is not */
+        /* A folder with index.html, which is answered whole, and big.js, which is not. */
+        struct show show;
+        char page[64];
 };
 
 static const char *in_page(const struct fixture *f, const char *name) {
@@ -141,7 +144,8 @@ static void set_up(struct fixture *f) {
 
         *f = (struct fixture){.base = event_base_new(),
                 .address_size = sizeof(f->address),
-                .page = "/tmp/confab-test-page-XXXXXX"};
+                .page = "/tmp/confab-test-page-XXXXXX",
+                .show = {.token = "TOKEN", .codes_until_usec = UINT64_MAX}};
         assert_non_null(mkdtemp(f->page));
         write_page_file(f, "index.html", 100);
         write_page_file(f, "big.js", PAGE_BIG);
@@ -149,6 +153,7 @@ static void set_up(struct fixture *f) {
         options.backends = f->backends;
         options.origins.origins = "http://page";
         options.tenant_header = "x-tenant";
+        options.show = &f->show;
         options.page = (struct page_folders){.files = f->page, .libs = f->page};
         assert_int_equal(gateway_new(&f->gateway, f->base, &options, &e), 0);
         assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(sa_family_t)), 0);
@@ -161,6 +166,7 @@ static void tear_down(struct fixture *f) {
         gateway_free(f->gateway);
         backends_free(f->backends);
         event_base_free(f->base);
+        show_deinit(&f->show);
         unlink(in_page(f, "index.html"));
         unlink(in_page(f, "big.js"));
         rmdir(f->page);
@@ -248,12 +254,63 @@ static void test_file(void **state) {
         tear_down(&f);
 }
 
+/* The exchange of a code for a token, which is answered whole or not at all. */
+static void test_session(void **state) {
+        static const char request[] = "POST /confab/v1/session HTTP/1.1\r\n" H
+                                      "Content-Length: 27\r\n\r\n{\"code\":\"" CODE "\"}";
+        struct fault_loop loop = {.at_least = 5, .at_most = MAX_ALLOCATIONS};
+        struct fixture f;
+        struct err e;
+
+        set_up(&f);
+        while (fault_loop_next(&loop)) {
+                int fd = connect_to(&f);
+
+                tokens_deinit(&f.show.codes);
+                assert_int_equal(tokens_add(&f.show.codes, CODE, 0, &e), 0);
+                fault_loop_arm(&loop);
+                ask(f.base, fd, request);
+                fault_loop_disarm(&loop);
+                close(fd);
+                for (unsigned turn = 0; turn < 5; turn++)
+                        event_base_loop(f.base, EVLOOP_NONBLOCK);
+                assert_int_equal(
+                        !!strstr(text, "{\"token\":\"TOKEN\"}"), !!strstr(text, " 200 OK"));
+                if (f.show.codes.n > 0) /* it was not exchanged */
+                        assert_null(strstr(text, " 200 OK"));
+        }
+        assert_non_null(strstr(text, " 200 OK"));
+        tear_down(&f);
+}
+
+static void test_tokens(void **state) {
+        struct fault_loop loop = {.at_least = 2, .at_most = MAX_ALLOCATIONS};
+
+        while (fault_loop_next(&loop)) {
+                char line[] = "token-number-one 1\n";
+                struct tokens tokens = TOKENS_NULL;
+                struct err e = {0};
+                int r;
+
+                fault_loop_arm(&loop);
+                r = tokens_parse(&tokens, line, &e);
+                if (r == 0)
+                        r = tokens_add(&tokens, CODE, 0, &e);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, &e);
+                assert_int_equal(!!tokens_find(&tokens, CODE), r == 0);
+                tokens_deinit(&tokens);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_http, rig_setup, rig_teardown),
                 cmocka_unit_test_setup_teardown(test_server, rig_setup, rig_teardown),
                 cmocka_unit_test(test_gateway),
                 cmocka_unit_test(test_file),
+                cmocka_unit_test(test_session),
+                cmocka_unit_test(test_tokens),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

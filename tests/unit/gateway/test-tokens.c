@@ -10,6 +10,7 @@
 
 #define A "aaaaaaaaaaaaaaaa"
 #define B "bbbbbbbbbbbbbbbbb"
+#define LINE_SIZE 19
 
 static int parse(struct tokens *tokens, const char *text, struct err *e) {
         char *copy = strdup(text);
@@ -43,6 +44,34 @@ static void test_lines(void **state) {
         assert_null(tokens_find(&tokens, A));
         assert_int_equal(parse(&tokens, "", &e), 0);
         assert_int_equal(tokens.n, 0);
+        tokens_deinit(&tokens);
+}
+
+static void test_add(void **state) {
+        struct tokens tokens = TOKENS_NULL;
+        static char text[TOKENS_MAX * LINE_SIZE + 1];
+        struct err e;
+
+        assert_int_equal(tokens_add(&tokens, A, 1000, &e), 0);
+        assert_int_equal(tokens_find(&tokens, A)->uid, 1000);
+        assert_string_equal(tokens_find(&tokens, A)->tenant, "");
+        assert_int_equal(tokens_add(&tokens, A, 1, &e), -ERR_INVALID);
+        assert_int_equal(tokens_add(&tokens, "short", 1, &e), -ERR_INVALID);
+        assert_int_equal(tokens.n, 1);
+        assert_int_equal(tokens_find(&tokens, A)->uid, 1000);
+        tokens_deinit(&tokens);
+        /* behind those of a file */
+        assert_int_equal(parse(&tokens, A " 1000 anna\n", &e), 0);
+        assert_int_equal(tokens_add(&tokens, B, 7, &e), 0);
+        assert_int_equal(tokens_find(&tokens, B)->uid, 7);
+        assert_string_equal(tokens_find(&tokens, A)->tenant, "anna");
+        tokens_deinit(&tokens);
+        /* no more than there may be */
+        for (size_t i = 0; i < TOKENS_MAX; i++)
+                snprintf(text + i * LINE_SIZE, LINE_SIZE + 1, "token-%010zu 1\n", i);
+        assert_int_equal(tokens_parse(&tokens, text, &e), 0);
+        assert_int_equal(tokens_add(&tokens, "one-more-than-all", 1, &e), -ERR_INVALID);
+        assert_int_equal(tokens.n, TOKENS_MAX);
         tokens_deinit(&tokens);
 }
 
@@ -139,6 +168,7 @@ static void test_files(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_lines),
+                cmocka_unit_test(test_add),
                 cmocka_unit_test(test_wrong_lines),
                 cmocka_unit_test(test_long_tokens),
                 cmocka_unit_test(test_too_many),
