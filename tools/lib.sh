@@ -9,7 +9,10 @@ CONFAB_BUILD_PACKAGES=(
         libxxhash-dev libsodium-dev libedit-dev libjansson-dev)
 # What tools/quickstart shows besides, and its test with it.
 CONFAB_QUICKSTART_PACKAGES=(curl)
-CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" libcmocka-dev clang clang-format libclang-rt-14-dev llvm sqlite3 git python3-jinja2 python3-protobuf)
+# What the page of confab-gateway shows Markdown, code and mathematics with; it shows plain text without.
+CONFAB_PAGE_PACKAGES=(libjs-markdown-it node-dompurify libjs-highlight.js libjs-katex)
+CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" "${CONFAB_PAGE_PACKAGES[@]}" libcmocka-dev clang clang-format libclang-rt-14-dev llvm
+        sqlite3 git python3-jinja2 python3-protobuf chromium chromium-driver python3-selenium fonts-dejavu-core)
 
 confab_say() {
         printf '%s\n' "$*"
@@ -85,4 +88,22 @@ confab_install_packages() {
                 tail -n 20 "$log"
                 confab_die "the packages could not be installed"
         fi
+}
+
+# confab_fetch_axe: axe-core, with which tests look at the page, from the npm registry into the cache where they find it.
+# What cannot be fetched is said: those tests are then skipped.
+confab_fetch_axe() {
+        local package made log=${CONFAB_LOG_FOLDER:-build}/axe.log
+        package=$(python3 -B tests/page/axe.py)
+        [ -n "$package" ] || return 0
+        if ! command -v npm >/dev/null; then
+                confab_say "no npm here to fetch $package with: tests that need it are skipped"
+                return 0
+        fi
+        made=$(mktemp -d)
+        if ! confab_progress "fetching $package" "$log" timeout 120 npm pack --fetch-retries=1 --pack-destination="$made" "$package" ||
+                ! python3 -B tests/page/axe.py --keep "$made"/*.tgz; then
+                confab_say "there is no $package: tests that need it are skipped"
+        fi
+        rm -rf "$made"
 }

@@ -3,7 +3,7 @@
 // the Watch stream keeps true (watch.js).
 //
 // 1. `conversations` has every conversation once, as the interface tells it, without turns.
-// 2. The order is that of the list: latest change first. It is kept, not sorted anew, so a change among 10,000 costs little.
+// 2. The order is that of the list: latest change first.
 // 3. Listeners are told after the change. `list`: which there are, or their order; `conversation`: one of them (its id); `notice`: a notice of
 //    Watch, after it was taken in; `stats`; `models`; `connection`.
 import {call, conversationPath} from './api.js';
@@ -23,7 +23,7 @@ class Store {
   model = null;
   who = null;
   connection = 'connecting';
-  #order = [];
+  #order = null; // sorted when somebody asks
   #listeners = new Map();
   #loading = 0;
   /** Conversations that were closed here, for as long as that can be undone. */
@@ -47,6 +47,7 @@ class Store {
 
   /** Ids of those that are shown, latest change first. */
   ids() {
+    this.#order ??= [...this.conversations.values()].sort((a, b) => b.updated_usec - a.updated_usec || b.id - a.id).map(one => one.id);
     return this.hidden.size > 0 ? this.#order.filter(id => !this.hidden.has(id)) : this.#order;
   }
 
@@ -66,15 +67,11 @@ class Store {
       return;
     const {turns, tokens, writing, first_turn, ...conversation} = told;
     const before = this.conversations.get(conversation.id);
-    if (before?.hit)
-      delete before.hit;
     this.conversations.set(conversation.id, conversation);
     if (!before || before.parent !== conversation.parent)
       this.families.put(conversation);
     if (!before || before.updated_usec !== conversation.updated_usec) {
-      if (before)
-        this.#takeOut(before);
-      this.#order.splice(this.#place(conversation), 0, conversation.id);
+      this.#order = null;
       this.tell('list');
     }
     this.tell('conversation', conversation.id);
@@ -85,7 +82,7 @@ class Store {
     this.hidden.delete(id);
     if (!conversation)
       return;
-    this.#takeOut(conversation);
+    this.#order = null;
     this.conversations.delete(id);
     this.families.remove(id);
     this.tell('list');
@@ -99,28 +96,6 @@ class Store {
       this.hidden.delete(id);
     this.tell('list');
     this.tell('conversation', id);
-  }
-
-  /** The first index whose conversation comes behind this one. */
-  #place(conversation) {
-    let low = 0, high = this.#order.length;
-    while (low < high) {
-      const middle = low + high >> 1;
-      const other = this.conversations.get(this.#order[middle]);
-      const before = other.updated_usec > conversation.updated_usec ||
-        (other.updated_usec === conversation.updated_usec && other.id > conversation.id);
-      if (before)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
-  }
-
-  #takeOut(conversation) {
-    const index = this.#order.indexOf(conversation.id);
-    if (index >= 0)
-      this.#order.splice(index, 1);
   }
 
   /** Reads the list anew, page by page; what is there no longer goes at the end. A later call ends an earlier one. */

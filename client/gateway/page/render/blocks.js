@@ -386,7 +386,7 @@ export function mathAt(src, at) {
   const closing = src[at] === '$' ? '$$' : CLOSING[src[at + 1]];
   if (!closing)
     return null;
-  if (at + 2 >= lastEnd(src, closing))
+  if (src[at + 2] === '$' || at + 2 >= lastEnd(src, closing))
     return null;
   const end = src.indexOf(closing, at + 3);
   return end < 0 || end > at + LONGEST_MATH ? null : {end: end + 2, tex: src.slice(at + 2, end), display: src[at + 1] !== '('};

@@ -7,6 +7,7 @@ import {later, libs, load} from './libs.js';
 const OPTIONS = {
   throwOnError: true, trust: false, strict: 'ignore', maxSize: 20, maxExpand: 200, output: 'htmlAndMathml', errorColor: 'var(--error)',
 };
+const AT_ONCE_MS = 20;
 const waiting = new Set();
 const sources = new WeakMap();
 const wide = new ResizeObserver(entries => {
@@ -39,8 +40,11 @@ export function settleMath(root) {
   const found = [...root.querySelectorAll('.math'), ...sources.has(root) ? [root] : []].filter(view => !view.dataset.drawn);
   if (found.length === 0)
     return;
-  if (libs.katex)
-    return found.forEach(draw);
+  const until = performance.now() + AT_ONCE_MS;
+  while (libs.katex && found.length > 0 && performance.now() < until)
+    draw(found.shift());
+  if (found.length === 0)
+    return;
   found.forEach(view => waiting.add(view));
   load('katex').then(() => later(drawWaiting));
 }

@@ -186,7 +186,7 @@ class CallPart {
     fill(this.#body, dataView(this.#text));
     const {broken} = this.#part;
     if (broken)
-      this.#body.append(h('p', {class: 'call-broken', dir: 'auto'}, `${t('render.broken')} ${broken === true ? '' : visible(String(broken))}`));
+      this.#body.append(h('p', {class: 'call-broken', dir: 'auto'}, `${t('render.broken')} ${visible(String(broken))}`));
   }
 
   complete() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The one way from text to HTML: Markdown (of the words in a block; blocks.js takes the blocks apart) without HTML in it, then DOMPurify with
-// a list of what may be there, then a second look at every element. Characters that hide or turn text are made visible.
+// The one way from text to HTML: Markdown without HTML in it (of the words in a block: blocks.js takes the blocks apart), then DOMPurify
+// with a list of what may be there, then a second look at every element. Characters that hide or turn text are made visible.
 import {h} from '../js/dom.js';
 import {mathAt} from './blocks.js';
 import {libs} from './libs.js';

@@ -12,7 +12,7 @@ import {inline, visible} from './safe.js';
 
 const LONGEST_TEXT = 200 * 1024;
 const SHOWN_FIRST = 20 * 1024;
-const LONGEST_BLOCK = 64 * 1024;
+const LONGEST_BLOCK = 16 * 1024;
 const STEP = 64 * 1024;
 const AT_ONCE_MS = 30;
 const SLOW_MS = 8;
