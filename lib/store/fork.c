@@ -31,6 +31,7 @@ static int shape_child(struct store *s, const struct store_conv *parent, uint32_
         made.fork_pos = made.n_tokens;
         made.n_turns = n_turns;
         made.n_published = 0;
+        made.pinned = false;
         made.revision = 1;
         made.created_usec = made.updated_usec = clock_realtime_usec();
         r = conv_choose_identity(s, &made, e);
