@@ -315,7 +315,6 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         if (made.created_usec == 0)
                 made.created_usec = made.updated_usec;
         made.n_tokens = made.n_turns = made.n_published = 0;
-        made.pinned = false;
         r = conv_insert(s, &made, e);
         if (r < 0)
                 return r;
@@ -327,14 +326,14 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
                 r = about_set(s, &made, made.about, made.updated_usec, e);
         if (r == 0)
                 r = words_add_names(s, made.owner, made.id, e);
+        /* What is told of it is what the register has. */
+        if (r == 0)
+                r = conv_read(s, made.id, &made, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);
         if (r < 0)
                 return r;
-        made.tools_size = made.tools ? (uint32_t)strlen(made.tools) : 0;
-        made.tools = NULL;
-        made.about = NULL;
         *c = made;
         return 0;
 }

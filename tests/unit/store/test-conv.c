@@ -18,12 +18,13 @@ static void test_create_fills_in(void **state) {
         assert_int_equal(c.revision, 1);
         assert_int_equal(c.n_tokens, 2);
         assert_int_equal(c.n_turns, 1);
-        assert_true(c.created_usec > 0 && c.updated_usec == c.created_usec);
+        assert_true(c.created_usec > 0 && c.updated_usec >= c.created_usec);
         assert_int_equal(store_conv_get(f->s, 1000, c.id, NULL, &got, &f->e), 0);
         assert_string_equal(got.name, "work");
         assert_true(got.vocab == ~0ull && fingerprint_equal(&got.model, &c.model));
         assert_int_equal(got.sampling.has, 0);
         assert_int_equal(got.created_usec, c.created_usec);
+        assert_int_equal(got.updated_usec, c.updated_usec);
         assert_int_equal(store_tokens(f->s, c.id, back, 2, &f->e), 0);
         assert_memory_equal(back, tokens, sizeof(tokens));
 }
@@ -302,6 +303,24 @@ static void test_fork_copies(void **state) {
         fixture_verify(f->s, a, 3, 60);
 }
 
+/* Whether the last turn waits for a reply is told of what is made, not of what it was made from. */
+static void test_unanswered(void **state) {
+        struct fixture *f = *state;
+        const struct store_turn question = {.role = 1, .end = 3, .text = "so?", .text_size = 3};
+        struct store_conv c = {.owner = 1, .name = "a"}, part = {}, all = {}, none = {};
+        const int32_t tokens[] = {7, 8, 9};
+
+        assert_int_equal(store_conv_create(f->s, &c, &question, 1, tokens, 3, &f->e), 0);
+        assert_true(c.unanswered);
+        assert_int_equal(store_conv_fork(f->s, c.id, 1, NULL, NULL, &all, &f->e), 0);
+        assert_true(all.unanswered);
+        assert_int_equal(store_conv_fork(f->s, c.id, 0, NULL, NULL, &none, &f->e), 0);
+        assert_false(none.unanswered);
+        assert_int_equal(fixture_append(f->s, c.id, 2, 1, "so", &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, c.id, 1, NULL, NULL, &part, &f->e), 0);
+        assert_true(part.unanswered);
+}
+
 static void test_fork_refuses(void **state) {
         struct fixture *f = *state;
         uint64_t a = fixture_conv(f, 1, "a");
@@ -394,6 +413,7 @@ int main(void) {
                 store_test(test_pinned),
                 store_test(test_pinned_is_not_inherited),
                 store_test(test_fork_copies),
+                store_test(test_unanswered),
                 store_test(test_fork_refuses),
                 store_test(test_delete),
                 store_test(test_damaged_rows),
