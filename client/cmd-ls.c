@@ -61,16 +61,20 @@ static void owner_name(char out[OWNER_SIZE], const struct confab_conversation *c
                 c->tenant ? c->tenant : "");
 }
 
-/* What of it is of another model. */
+/* Whether it is pinned, and what of it is of another model. */
 static void fill_note(struct table *t, char note[NOTE_SIZE], const struct confab_conversation *c) {
+        const char *pinned = c->pinned ? "pinned" : "";
+        const char *sep = c->pinned ? "; " : "";
         char size[16];
 
-        note[0] = '\0';
         if (c->other_vocabulary)
-                snprintf(note, NOTE_SIZE, "made with another model: confab carry NAME");
+                snprintf(note, NOTE_SIZE, "%s%smade with another model: confab carry NAME", pinned,
+                        sep);
         else if (c->unusable_size > 0)
-                snprintf(note, NOTE_SIZE, "%s on disk are of another model: computed again",
-                        human_size(size, c->unusable_size));
+                snprintf(note, NOTE_SIZE, "%s%s%s on disk are of another model: computed again",
+                        pinned, sep, human_size(size, c->unusable_size));
+        else
+                snprintf(note, NOTE_SIZE, "%s", pinned);
         t->has_notes = t->has_notes || note[0];
 }
 
@@ -199,7 +203,8 @@ const struct cli_command cmd_ls = {
         .help = "STATE is where the memory is: resident, partial, spilled or cold (only the tokens "
                 "are\n"
                 "kept); a star marks a conversation that is busy. AGE is the time since its last "
-                "turn.\nNOTE tells what another model has made. With --all the owners are named, "
+                "turn.\nNOTE tells what is pinned, and what another model has made. With --all the "
+                "owners are named, "
                 "too: user, or user/tenant.",
         .options = {options},
         .run = run,

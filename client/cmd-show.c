@@ -50,6 +50,8 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
         if (c->n_published)
                 cli_printf(cli, "published: all users share the memory of its first %u tokens\n",
                         c->n_published);
+        if (c->pinned)
+                cli_printf(cli, "pinned: its memory stays in RAM for longest\n");
         if (c->private_memory)
                 cli_printf(cli, "imported from elsewhere: its memory is not shared\n");
         if (c->dropped_to > c->dropped_from)

@@ -10,6 +10,7 @@ static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         struct generate_options o = {0};
         const struct cli_value *name = cli_get(cli, "name");
+        bool pin = cli_get(cli, "pin") != NULL, unpin = cli_get(cli, "unpin") != NULL;
         int status = cli_ref(cli, cli->args[0], &r);
 
         if (status)
@@ -18,6 +19,10 @@ static int run(struct cli *cli) {
         r.name = name ? name->s : NULL;
         if (name && !*name->s)
                 return cli_usage(cli, "the new name is empty");
+        if (pin && unpin)
+                return cli_usage(cli, "--pin and --unpin exclude each other");
+        r.has_pinned = pin || unpin;
+        r.pinned = pin;
         status = cli_overflow(cli, &r);
         if (status == 0)
                 status = generate_options_init(&o, cli, &r);
@@ -30,6 +35,10 @@ static int run(struct cli *cli) {
 static const struct cli_option options[] = {
         {"name", "NEW", CLI_STRING, .help = "its new name"},
         CLI_OVERFLOW_OPTION,
+        {"pin", NULL, CLI_FLAG,
+                .help = "its memory stays in RAM for longest (root, the admin group, the daemon's "
+                        "user)"},
+        {"unpin", NULL, CLI_FLAG, .help = "its memory goes like that of others"},
         {.name = NULL},
 };
 

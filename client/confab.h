@@ -337,6 +337,9 @@ struct confab_request {
         /* find, beside messages and tools (that hold from the beginning): of conversations that fit
          * equally well, those of this session; or NULL. */
         const char *session;
+        /* update: whether its memory stays in RAM for longest. To pin is for root, the admin group, and the user
+         * whom the daemon runs as; others get "permission". */
+        bool has_pinned, pinned;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -510,6 +513,7 @@ struct confab_conversation {
         const char *snippet; /* list with `search`: the text around the first word; or NULL */
         bool has_hit_turn; /* of turn hit_turn, the newest that has the words; else of its name, */
         uint32_t hit_turn; /* title and tags */
+        bool pinned;       /* its memory goes out of RAM last */
 };
 struct confab_conversations {
         const struct confab_conversation *items;
@@ -562,7 +566,7 @@ enum confab_notice_kind {
         CONFAB_NOTICE_FORKED,     /* from `parent` */
         CONFAB_NOTICE_TURN_BEGUN, /* input was accepted, or a reply without input has begun */
         CONFAB_NOTICE_TURN_ENDED, /* one for each turn begun */
-        CONFAB_NOTICE_CHANGED,    /* name, about, sampling, overflow, publication */
+        CONFAB_NOTICE_CHANGED,    /* name, about, sampling, overflow, publication, pin */
         CONFAB_NOTICE_REWOUND,    /* rewound or carried over */
         CONFAB_NOTICE_EVICTED,    /* its memory left the RAM */
         CONFAB_NOTICE_RESTORED,   /* its memory was read from disk */

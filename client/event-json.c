@@ -231,6 +231,8 @@ void event_json_conversation(
                 put_writing(j, c->writing, seeds);
         json_put_key_u64(j, "n_published", c->n_published);
         json_put_key_bool(j, "private_memory", c->private_memory);
+        if (c->pinned)
+                json_put_key_bool(j, "pinned", true);
         if (c->overflow)
                 json_put_key_string(j, "overflow", confab_overflow_name(c->overflow));
         if (c->dropped_to > c->dropped_from) {

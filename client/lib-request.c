@@ -486,6 +486,8 @@ static int draft_update(struct draft *d, struct err *e) {
                 r = put_string(&d->update.name, d->from->name, "name", e);
         if (d->from->overflow)
                 PUT(d->update, overflow, (Confab__V1__Overflow)d->from->overflow);
+        if (d->from->has_pinned)
+                PUT(d->update, pinned, d->from->pinned);
         if (r == 0)
                 r = put_about(d, &d->update.about, e);
         return r < 0 ? r : put_sampling(d, &d->update.sampling, e);

@@ -215,6 +215,13 @@ int method_update(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         int r = methods_take_sampling(in->update->sampling, &out->sampling, e);
 
+        /* A pin decides whose memory makes room for others'. To take one back is the owner's in any case. */
+        if (in->update->pinned && !methods_sees_all_figures(p))
+                return err_set(e, ERR_PERMISSION,
+                        "only root, the admin group and the user whom the daemon runs as pin "
+                        "conversations");
+        out->has_pinned = in->update->has_pinned;
+        out->pinned = in->update->pinned;
         if (r == 0)
                 r = take_overflow(
                         in->update->has_overflow, in->update->overflow, &out->overflow, e);

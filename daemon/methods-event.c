@@ -194,6 +194,7 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         SET(m, generating, c->generating);
         SET(m, n_published, c->n_published);
         SET(m, private_memory, c->private_memory);
+        SET(m, pinned, c->pinned);
         SET(m, overflow, (Confab__V1__Overflow)c->overflow);
         SET(m, dropped_from, c->dropped_from);
         SET(m, dropped_to, c->dropped_to);

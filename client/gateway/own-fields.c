@@ -346,6 +346,7 @@ const struct own_field own_fields[] = {
         {"system", OWN_TEXT, V(OPEN), AT(system)},
         {"sampling", OWN_OTHER, V(OPEN) | V(UPDATE) | V(CONTINUE), .read = read_sampling},
         {"overflow", OWN_WORD, V(OPEN) | V(UPDATE), AT(overflow), .words = overflows},
+        {"pinned", OWN_FLAG, V(UPDATE), HAS(pinned)},
         {"tools", OWN_OTHER, V(OPEN) | V(CONTINUE) | V(FIND), AT(tools), .read = read_json},
         {"about", OWN_OTHER, V(OPEN) | V(FORK) | V(UPDATE), .read = read_about},
 

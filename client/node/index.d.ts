@@ -158,6 +158,7 @@ export interface Conversation {
   droppedTo: number;
   nPublished: number;
   privateMemory: boolean;
+  pinned: boolean;
   otherVocabulary: boolean;
   unusableBytes: bigint;
   about?: About<string>;
@@ -378,6 +379,7 @@ export interface UpdateFields {
   sampling?: Sampling;
   overflow?: 'error' | 'shift';
   about?: About;
+  pinned?: boolean;
 }
 export interface TokenizeFields {
   special?: boolean;

@@ -343,6 +343,9 @@ struct engine_request {
         const char *tools;
         struct sampling sampling;      /* open, update: defaults; continue: for this request */
         enum engine_overflow overflow; /* open, update */
+        /* Update, if has_pinned: whether the conversation's memory stays in RAM for longest (memory/evict.c).
+         * The caller decides who may pin. */
+        bool has_pinned, pinned;
         /* Open, fork, update: what is noted, or NULL. Update changes the fields that are set. A fork has
          * the first one's title, tags and metadata where they are not set. -ERR_INVALID names the
          * field. */
@@ -508,6 +511,7 @@ struct engine_conv {
          * see them. Equal: all are. */
         uint32_t dropped_from, dropped_to;
         enum engine_overflow overflow;
+        bool pinned; /* its memory goes out of RAM last */
         struct sampling sampling;
         /* Its tokens belong to another model's vocabulary: it can't go on before a Carry. */
         bool other_vocab;

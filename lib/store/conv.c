@@ -96,6 +96,7 @@ int conv_read_row(struct query *q, struct store_conv *c, struct err *e) {
                 .overflow = read_overflow(q, 27),
                 .tools_size = query_u32(q, 32),
                 .unanswered = query_number(q, 33, 1),
+                .pinned = query_number(q, 34, 1),
         };
         name = query_bytes(q, 2, &n);
         if (n == 0 || n > STORE_NAME_MAX || memchr(name, 0, n) || !utf8_valid(name, n))
@@ -325,14 +326,14 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
                 r = about_set(s, &made, made.about, made.updated_usec, e);
         if (r == 0)
                 r = words_add_names(s, made.owner, made.id, e);
+        /* What is told of it is what the register has. */
+        if (r == 0)
+                r = conv_read(s, made.id, &made, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);
         if (r < 0)
                 return r;
-        made.tools_size = made.tools ? (uint32_t)strlen(made.tools) : 0;
-        made.tools = NULL;
-        made.about = NULL;
         *c = made;
         return 0;
 }
@@ -531,9 +532,21 @@ static int set_overflow(struct store *s, uint64_t id, uint32_t overflow, struct 
         return query_run(&q, e);
 }
 
+static int set_pinned(struct store *s, uint64_t id, bool pinned, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_SET_PINNED, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, pinned);
+        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, id);
+        return query_run(&q, e);
+}
+
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, const struct about *about,
-        struct err *e) {
+        const struct sampling *sampling, uint32_t overflow, const bool *pinned,
+        const struct about *about, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
@@ -571,6 +584,8 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         r = sampling ? set_sampling(s, id, sampling, e) : 0;
         if (r == 0 && overflow != STORE_OVERFLOW_KEEP)
                 r = set_overflow(s, id, overflow, e);
+        if (r == 0 && pinned)
+                r = set_pinned(s, id, *pinned, e);
         if (r == 0 && about && about->has)
                 r = about_set(s, &c, about, clock_realtime_usec(), e);
         if (r == 0 && renamed)

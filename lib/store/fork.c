@@ -86,6 +86,9 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         if (r < 0)
                 return r;
         r = links_copy(s, parent, &made, common, e);
+        /* Not all that is told of a row is inherited: whether its last turn waits for a reply, a pin. */
+        if (r == 0)
+                r = conv_read(s, made.id, &made, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);

@@ -216,6 +216,9 @@ static const char *const migrations[] = {
         "CREATE INDEX turn_no_chain ON turn (conversation) WHERE chain IS NULL;"
         /* words_open() fills it. */
         WORDS_CREATE,
+        /* 8: memory that is pinned. None is until somebody asks for it. */
+        "ALTER TABLE conversation ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0"
+        " CHECK (pinned IN (0, 1));",
 };
 
 /* turn_hash() for the migration. */

@@ -12,10 +12,10 @@
         "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
         "logit_bias, n_published, private_memory, gap_first, gap_past, overflow, " SHAPE_COLUMNS
 /* Behind these in every SELECT: bytes of the definitions of tools; whether its last turn waits for a
- * reply. */
+ * reply; whether its memory is pinned, which no new row is (so none inherits it). */
 #define CONV_REST                                                                                  \
         "coalesce(length(CAST(tools AS BLOB)), 0), coalesce((SELECT role IN ('user', 'tool') "     \
-        "FROM turn WHERE conversation = id AND n = n_turns - 1), 0)"
+        "FROM turn WHERE conversation = id AND n = n_turns - 1), 0), pinned"
 /* Of conversation c: what its records take on disk. */
 #define DISK_SIZE                                                                                  \
         "(SELECT coalesce(sum(r.stored_size), 0) FROM link l JOIN record r ON r.id = l.record "    \
@@ -97,6 +97,8 @@ static const char *const stmt_sql[STMT_N] = {
                 "WHERE id = ?",
         [STMT_CONV_SET_OVERFLOW] =
                 "UPDATE conversation SET overflow = ?, updated_usec = ? WHERE id = ?",
+        [STMT_CONV_SET_PINNED] =
+                "UPDATE conversation SET pinned = ?, updated_usec = ? WHERE id = ?",
         /* Of what is not there any more (?6: before the gap), nothing is published either. */
         [STMT_CONV_SET_EXTENT] =
                 "UPDATE conversation SET revision = ?1, n_tokens = ?2, n_turns = ?3, "

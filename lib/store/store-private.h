@@ -57,6 +57,7 @@ enum store_stmt {
         STMT_CONV_SET_NAME,
         STMT_CONV_SET_SAMPLING,
         STMT_CONV_SET_OVERFLOW,
+        STMT_CONV_SET_PINNED,
         STMT_CONV_SHAPE,
         STMT_CONV_SET_MODEL,
         STMT_CONV_SET_ORIGIN,
@@ -312,7 +313,7 @@ int listed_read(struct query *q, struct store *s, store_admit_fn *admit, void *a
 /* store_list() with words. */
 int search_list(struct store *s, const struct store_list *list, store_admit_fn *admit, void *arg,
         struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e);
-#define CONV_DISK_SIZE_COLUMN 34 /* behind these, if the query has it */
+#define CONV_DISK_SIZE_COLUMN 35 /* behind these, if the query has it */
 /* store_conv_get(). */
 /* The label of @owner's tenant, "" without one. "#" and its number if the register has lost it. */
 int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e);

@@ -88,6 +88,9 @@ struct store_conv {
         bool private_memory; /* imported, unaudited: only forks inherit it */
         struct gap gap;      /* tokens that its memory leaves out */
         uint32_t overflow;   /* enum store_overflow */
+        /* Its memory stays in RAM for longest. Only store_conv_update() sets it: what is made, copied or
+         * imported is not pinned. */
+        bool pinned;
         struct sampling sampling;
         /* Bytes of the definitions of tools that it was opened with; 0: none. store_tools() reads them. */
         uint32_t tools_size;
@@ -181,8 +184,8 @@ DEFINE_CLEANUP(struct store *, store_free);
 /* Insert @c (id, revision = 1 and updated_usec are filled in; created_usec too unless given) with
  * its first turns and tokens (may be 0; or a whole imported transcript: texts of any bytes, turns
  * keep the times given). @c's sampling, parent, model, vocab, private_memory, gap and overflow are
- * stored, its tools and what is noted about it; n_published starts at 0. -ERR_EXISTS if the owner has a conversation of that name; an empty name is
- * replaced by "chat-<id>". */
+ * stored, its tools and what is noted about it; n_published starts at 0, and it is not pinned.
+ * -ERR_EXISTS if the owner has a conversation of that name; an empty name is replaced by "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
 /* Copy the first @n_turns turns (and their tokens) of @parent to @child (name given or empty, the
@@ -251,11 +254,11 @@ int store_list(struct store *s, const struct store_list *list, store_admit_fn *a
         struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e);
 int store_conv_count(struct store *s, uint64_t owner, uint64_t *ret, struct err *e);
 /* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged), the overflow
- * (STORE_OVERFLOW_KEEP: unchanged) and what is noted (fields that are not set, or NULL: unchanged). The
- * revision stays. */
+ * (STORE_OVERFLOW_KEEP: unchanged), whether its memory is pinned (NULL: unchanged; the caller decides who
+ * may pin) and what is noted (fields that are not set, or NULL: unchanged). The revision stays. */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, const struct about *about,
-        struct err *e);
+        const struct sampling *sampling, uint32_t overflow, const bool *pinned,
+        const struct about *about, struct err *e);
 /* Let every owner use the memory of the first @n_tokens tokens (0: of none). The caller decides who
  * may do this. The revision stays. -ERR_INVALID if the conversation has fewer tokens, -ERR_STATE if
  * its memory is private, or leaves out some of these tokens. */

@@ -29,6 +29,7 @@ const char store_tables[] =
         " memory_classes INTEGER NOT NULL DEFAULT 1 CHECK (memory_classes BETWEEN 0 AND 7),"
         " memory_window INTEGER NOT NULL DEFAULT 0, memory_chunk INTEGER NOT NULL DEFAULT 0,"
         " title TEXT, metadata TEXT, session TEXT, expires_after INTEGER NOT NULL DEFAULT 0,"
+        " pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)),"
         " UNIQUE (uid, name)) STRICT;"
         "CREATE TABLE record ( id INTEGER PRIMARY KEY AUTOINCREMENT,"
         " file_key INTEGER NOT NULL, start INTEGER NOT NULL, stored_size INTEGER NOT NULL,"

@@ -173,6 +173,7 @@ static void take_conv(const Confab__V1__Conversation *m, struct conv *v) {
                 .busy = m->busy,
                 .generating = m->generating,
                 .private_memory = m->private_memory,
+                .pinned = m->pinned,
                 .overflow = m->overflow,
                 .dropped_from = m->dropped_from,
                 .dropped_to = m->dropped_to,
@@ -255,6 +256,15 @@ int client_set_overflow(struct client *c, uint64_t id, int overflow, struct conv
 
         m.conversation = ref_to(&ref, id, NULL);
         SET(m, overflow, (Confab__V1__Overflow)overflow);
+        return call_conv(c, &r, ret);
+}
+
+int client_pin(struct client *c, uint64_t id, bool pinned, struct conv *ret) {
+        REQUEST(r, UPDATE, Update, update, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
+        SET(m, pinned, pinned);
         return call_conv(c, &r, ret);
 }
 

@@ -99,7 +99,7 @@ struct conv {
         char name[160], tenant[160];
         uint32_t uid, fork_pos, n_tokens, n_turns;
         int residency; /* Confab__V1__Residency */
-        bool busy, generating, private_memory;
+        bool busy, generating, private_memory, pinned;
         uint32_t n_published, n_not_kept;
         int overflow; /* Confab__V1__Overflow */
         uint32_t dropped_from, dropped_to;
@@ -179,6 +179,7 @@ int client_fork(struct client *c, uint64_t id, const char *name, int at_turn, st
 int client_rewind(struct client *c, uint64_t id, uint32_t drop_turns, struct conv *ret);
 /* @overflow: Confab__V1__Overflow. */
 int client_set_overflow(struct client *c, uint64_t id, int overflow, struct conv *ret);
+int client_pin(struct client *c, uint64_t id, bool pinned, struct conv *ret);
 /* Keep turns [0, turn), or tokens [0, position); @expect_revision 0: any. */
 int client_rewind_to_turn(
         struct client *c, uint64_t id, uint32_t turn, uint64_t expect_revision, struct conv *ret);

@@ -214,6 +214,9 @@ static void test_who_may(void **state) {
         assert_string_equal(c->error.code, "permission");
         assert_int_equal(client_publish(c, id, -1, false, NULL), -1);
         assert_string_equal(c->error.code, "permission");
+        assert_int_equal(client_pin(c, id, true, NULL), -1);
+        assert_string_equal(c->error.code, "permission");
+        assert_int_equal(client_pin(c, id, false, NULL), 0);
         client_free(c);
         assert_int_equal(act_as(h, &c, GATEWAY, &root, NULL, &e), 0);
         assert_int_equal(client_list(c, 0, true, list, 8, &n), -1);

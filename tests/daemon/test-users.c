@@ -145,6 +145,57 @@ static struct client *client_as(struct harness *h, uint32_t uid, gid_t gid) {
         return c;
 }
 
+/* To pin is for those who get all figures; to take a pin back is the owner's, with or without that right. */
+static void test_who_pins(void **state) {
+        struct harness *h = *state;
+        struct group *g = getgrnam("adm");
+        struct client *root, *admin, *left, *other;
+        struct conv v = {};
+        uint64_t id, ids[2];
+
+        if (geteuid() != 0 || !g) {
+                print_message("SKIP: needs root and a group adm\n");
+                skip();
+        }
+        harness_start(h, FLAGS("--socket-mode=0666", "--admin-group=adm"));
+        root = harness_client(h);
+        admin = client_as(h, OTHER_UID, g->gr_gid);
+        left = client_as(h, OTHER_UID, OTHER_UID);
+        other = client_as(h, OTHER_UID + 1, OTHER_UID);
+        assert_int_equal(client_open(other, "theirs", NULL, &id), 0);
+        assert_int_equal(client_pin(other, id, true, &v), -1);
+        assert_string_equal(other->error.code, "permission");
+        assert_int_equal(client_pin(other, id, false, &v), 0);
+        assert_false(v.pinned);
+        assert_int_equal(client_open(root, "roots", NULL, &ids[0]), 0);
+        assert_int_equal(client_pin(root, ids[0], true, &v), 0);
+        assert_true(v.pinned);
+        assert_int_equal(client_open(admin, "mine", NULL, &ids[1]), 0);
+        assert_int_equal(client_pin(admin, ids[1], true, &v), 0);
+        assert_true(v.pinned);
+        assert_int_equal(client_stat(admin, "conversations_pinned"), 2);
+        client_free(admin);
+        /* Who is in the group no more. */
+        assert_int_equal(client_pin(left, ids[1], true, &v), -1);
+        assert_string_equal(left->error.code, "permission");
+        assert_int_equal(client_pin(left, ids[1], false, &v), 0);
+        assert_int_equal(client_get(left, ids[1], false, false, &v), 0);
+        assert_false(v.pinned);
+        assert_int_equal(client_stat(root, "conversations_pinned"), 1);
+        client_free(left);
+        client_free(other);
+        client_free(root);
+        /* It is there at the next start, and nothing is loaded for it. */
+        harness_stop(h);
+        harness_start(h, NULL);
+        root = harness_client(h);
+        assert_int_equal(client_stat(root, "conversations_loaded"), 0);
+        assert_int_equal(client_get(root, ids[0], false, false, &v), 0);
+        assert_true(v.pinned);
+        client_free(root);
+        harness_stop(h);
+}
+
 /* Administrators end what others do and hold, by id, and leave a trace; but read nothing of it. */
 static void test_admin_ends_others(void **state) {
         struct harness *h = *state;
@@ -186,6 +237,8 @@ static void test_admin_ends_others(void **state) {
         assert_int_equal(client_say(admin, &(struct say){.conv = id, .raw = "x"}, &r), -1);
         reply_deinit(&r);
         assert_int_equal(client_rename(admin, id, "ours"), -1);
+        assert_int_equal(client_pin(admin, id, true, &v), -1);
+        assert_string_equal(admin->error.code, "not_found");
         assert_int_equal(client_warm(admin, id, &v), -1);
         assert_int_equal(client_close(other, id), -1);
         assert_int_equal(client_close(admin, id), 0);
@@ -463,6 +516,7 @@ int main(void) {
                 daemon_test(test_admin_group),
                 daemon_test(test_admin_by_any_group),
                 daemon_test(test_admin_ends_others),
+                daemon_test(test_who_pins),
                 daemon_test(test_figures_tell_nothing_of_others),
                 daemon_test(test_figures_are_few),
                 daemon_test(test_connections_are_shared),

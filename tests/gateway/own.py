@@ -313,6 +313,11 @@ def test_memory(r):
     rig.need(ok(r.post(path(made, 'publish'), {'at_turn': 1}))['n_published'] > 0, 'publish')
     rig.need(ok(r.post(path(made, 'publish'), {'off': True}))['n_published'] == 0, 'off')
     rig.need('carried' not in ok(r.post(path(made, 'carry'), {})), 'carry')
+    rig.need(ok(r.request('PATCH', path(made), {'pinned': True}))['pinned'] is True, 'pinned')
+    rig.need(get(r, made)['pinned'] is True and 'pinned' not in opened(r), 'told where it is so')
+    rig.need(ok(r.request('PATCH', path(made), {'overflow': 'shift'}))['pinned'] is True, 'stays')
+    rig.need('pinned' not in ok(r.request('PATCH', path(made), {'pinned': False})), 'unpinned')
+    refused(r.request('PATCH', path(made), {'pinned': 1}), 400, 'true or false', param='pinned')
     rig.need(ok(r.post(path(made, 'cancel'), {})) == {}, 'nothing to cancel')
 
 

@@ -44,6 +44,10 @@ test('a conversation is opened, continued, read, changed, listed and closed', as
   assert.equal(renamed.name, 'journey');
   assert.equal(renamed.sampling.seed, 2n ** 64n - 1n);
   assert.equal(renamed.about.tags, undefined);
+  assert.equal(renamed.pinned, false);
+  assert.equal((await client.update(trip, { pinned: true })).pinned, true);
+  assert.equal((await client.get(trip)).pinned, true);
+  assert.equal((await client.update(trip, { pinned: false })).pinned, false);
 
   const { conversations, more } = await client.list({ order: 'updated', search: 'nora' });
   assert.equal(more, false);

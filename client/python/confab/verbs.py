@@ -156,11 +156,13 @@ def list(*, after_id: Optional[int] = None, limit: Optional[int] = None,  # pyli
 
 def update(conversation: Conversation, *, name: Optional[str] = None,
            sampling: Union[pb.Sampling, Fields, None] = None, overflow: Optional[Word] = None,
-           about: Union[pb.About, Fields, None] = None) -> Call[NoReturn, pb.Conversation]:
-    """Renames it, and changes the defaults and what is noted about it where that is given."""
+           about: Union[pb.About, Fields, None] = None,
+           pinned: Optional[bool] = None) -> Call[NoReturn, pb.Conversation]:
+    """Renames it, and changes the defaults, what is noted about it, and whether its memory stays in RAM for longest, where
+    that is given."""
     return _conversation('update', pb.Update(
         conversation=_ref(conversation), name=name, sampling=_sampling(sampling),
-        overflow=number(pb.Overflow, overflow), about=_about(about)))
+        overflow=number(pb.Overflow, overflow), about=_about(about), pinned=pinned))
 
 
 def warm(conversation: Conversation) -> Call[NoReturn, pb.Conversation]:

@@ -94,22 +94,29 @@ void conv_trim(struct engine *engine, struct conv *c) {
         }
 }
 
+/* The least recently used idle conversation: one without memory in RAM, which loses nothing; else one that is
+ * not pinned; else any. */
+static struct conv *find_to_unload(struct engine *engine) {
+        struct conv *victim = NULL, *c = NULL;
+
+        while ((c = convs_next_idle(engine, c))) {
+                if (c->n_links > 0)
+                        continue; /* a transaction is under way: see writebehind.c */
+                if (seq_n_resident(c->seq) == 0)
+                        return c;
+                if (!victim || (victim->pinned && !c->pinned))
+                        victim = c;
+        }
+        return victim;
+}
+
 int conv_charge(struct engine *engine, size_t n) {
         for (;;) {
-                struct conv *victim = NULL, *c = NULL;
+                struct conv *victim;
 
                 if (ledger_reserve(&engine->budget->conversations, n) == 0)
                         return 0;
-                while ((c = convs_next_idle(engine, c))) {
-                        if (c->n_links > 0)
-                                continue; /* a transaction is under way: see writebehind.c */
-                        if (!victim)
-                                victim = c;
-                        if (seq_n_resident(c->seq) == 0) {
-                                victim = c;
-                                break;
-                        }
-                }
+                victim = find_to_unload(engine);
                 if (!victim)
                         return 1;
                 if (seq_n_resident(victim->seq) > 0) {
@@ -287,6 +294,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
                            !tokens_are_known(t, sc->n_tokens, engine->info.n_vocab);
         c->private_memory = sc->private_memory;
         c->n_published = sc->n_published;
+        c->pinned = sc->pinned;
         c->shifts = sc->overflow == STORE_OVERFLOW_SHIFT;
         c->opened_with_tools = sc->tools_size > 0;
         c->sampling = sc->sampling;

@@ -57,6 +57,7 @@ struct conv {
         bool foreign_vocab;   /* the tokens belong to another model's vocabulary */
         bool private_memory;  /* imported from elsewhere: never shared, forks inherit it */
         uint32_t n_published; /* tokens of the prefix that all users may share; 0: none */
+        bool pinned;          /* its memory goes out of RAM last: memory/evict.c */
         bool stale;           /* no longer as in the register: unload after use */
         /* The history is damaged in the register, and only the turns before the damage are here. */
         struct err *damage;                   /* owned; NULL: the history is sound */

@@ -371,6 +371,7 @@ int event_conv(
                 .dropped_to = sc->gap.to,
                 .overflow = sc->overflow == STORE_OVERFLOW_SHIFT ? ENGINE_OVERFLOW_SHIFT
                                                                  : ENGINE_OVERFLOW_ERROR,
+                .pinned = sc->pinned,
                 .sampling = sc->sampling,
                 .unanswered = sc->unanswered,
         };

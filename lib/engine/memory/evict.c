@@ -3,6 +3,26 @@
  * Eviction: blocks without a record are written, records without a link are linked, then all blocks
  * are dropped. If write-behind has been there already, nothing has to be written, and mostly no job
  * is needed. See memory.h.
+ *
+ * What goes when room is needed (memory_make_room(), for whoever needs it: a request, a budget that shrinks,
+ * the end). Each class goes only when there is nothing in those before it:
+ *
+ *      memory of ...                                            in which order
+ *   1. idle conversations                                       least recently used first
+ *   2. edits: the old ends that they have put aside             (edit.c)
+ *   3. conversations in use: what only their checkpoints need   (checkpoint.c)
+ *   4. conversations whose request waits for a place            background first, then latest arrival first
+ *   5. conversations that are pinned: 1, 3 and 4 once more, of these
+ *
+ * A pin is such a preference among what can go, and nothing else:
+ *
+ * - The memory of pinned conversations counts as memory that can go, so nothing is admitted, refused or delayed
+ *   for it. Waiting for room ends however many are pinned.
+ * - An Evict by name, and all that ends or cuts a conversation, take no notice of it. Write-behind writes pinned
+ *   memory like other memory, so that when it must go after all, that is mostly only a free.
+ * - The register has it. A start loads no memory: the first request after it brings it back.
+ * - What conversations cost besides their memory is not pinned: conv_charge() may have to unload idle ones, by the
+ *   same preference.
  */
 #include <stdlib.h>
 #include <syslog.h>
@@ -149,38 +169,54 @@ void evict_retry(struct engine *engine) {
 
 /* --- room --- */
 
-/* The conversation of the latest request that waits for a place: such requests are not counted
- * among the active ones (run/sched.c). */
-static struct conv *find_waiting(struct engine *engine, bool background) {
+/* The least recently used one. */
+static struct conv *find_idle(struct engine *engine, bool pinned) {
         struct conv *c = NULL;
 
-        while ((c = convs_next_waiting(engine, background, c)))
-                if (c->n_users == 1 && c->n_io == 0 && seq_n_resident(c->seq) > 0)
+        while ((c = convs_next_idle(engine, c)))
+                if (c->pinned == pinned && seq_n_resident(c->seq) > 0)
                         return c;
         return NULL;
 }
 
-/* The conversation whose memory is worth least: the least recently used idle one; else one whose
- * request waits for a place, background requests first. */
-static struct conv *find_victim(struct engine *engine) {
-        struct conv *waiting, *c = NULL;
+/* The conversation of the latest request that waits for a place: such requests are not counted
+ * among the active ones (run/sched.c). */
+static struct conv *find_waiting(struct engine *engine, bool pinned, bool background) {
+        struct conv *c = NULL;
 
-        while ((c = convs_next_idle(engine, c)))
-                if (seq_n_resident(c->seq) > 0)
+        while ((c = convs_next_waiting(engine, background, c)))
+                if (c->pinned == pinned && c->n_users == 1 && c->n_io == 0 &&
+                        seq_n_resident(c->seq) > 0)
                         return c;
-        waiting = find_waiting(engine, true);
-        return waiting ? waiting : find_waiting(engine, false);
+        return NULL;
 }
 
 /* Memory that a sequence has only for its marks, of a conversation in use: drop some. So a request never waits
  * for room that checkpoints have. */
-static bool drop_checkpoints(struct engine *engine) {
+static bool drop_checkpoints(struct engine *engine, bool pinned) {
         struct conv *c;
         size_t it = 0;
 
         while ((c = convs_next(engine, &it)))
-                if (checkpoint_drop(engine, c))
+                if (c->pinned == pinned && c->n_users > 0 && checkpoint_drop(engine, c))
                         return true;
+        return false;
+}
+
+/* The conversation whose memory is worth least, or NULL. True: memory that is worth less than any was dropped. */
+static bool find_victim(struct engine *engine, struct conv **ret) {
+        struct conv *c = NULL;
+
+        for (int pinned = 0; !c && pinned < 2; pinned++) {
+                c = find_idle(engine, pinned);
+                if (!c && (edit_make_room(engine) || drop_checkpoints(engine, pinned)))
+                        return true;
+                if (!c)
+                        c = find_waiting(engine, pinned, true);
+                if (!c)
+                        c = find_waiting(engine, pinned, false);
+        }
+        *ret = c;
         return false;
 }
 
@@ -192,9 +228,7 @@ enum room memory_make_room(struct engine *engine) {
 
         if (m->n_evictions > 0)
                 return ROOM_LATER;
-        c = find_victim(engine);
-        /* Old ends of edits (edit.c): after the memory of idle conversations, before requests'. */
-        if ((!c || c->n_users > 0) && (edit_make_room(engine) || drop_checkpoints(engine)))
+        if (find_victim(engine, &c))
                 return ROOM_NOW;
         if (!c)
                 /* Memory that a running job holds (a commit, a fork) becomes idle afterwards. So does

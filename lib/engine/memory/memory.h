@@ -94,7 +94,7 @@ void evict_begin(struct engine *engine, struct conv *c, struct eviction *ev);
 /* A job that wrote blocks has ended: begin the evictions again that waited for it. */
 void evict_retry(struct engine *engine);
 
-/* The pool is full: evict the least recently used conversation. */
+/* The pool is full: evict the conversation whose memory is worth least (evict.c). */
 enum room {
         ROOM_NOW,   /* a block was dropped: try again at once */
         ROOM_LATER, /* an eviction is under way: try again after the next completion */

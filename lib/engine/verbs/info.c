@@ -71,7 +71,7 @@ struct readings {
         struct memory_figures memory;
         struct run_figures run;
         struct spill_stats spill;
-        size_t n_resident, n_turns;
+        size_t n_resident, n_pinned, n_turns;
 };
 
 static void gather(struct engine *engine, struct readings *f) {
@@ -83,8 +83,10 @@ static void gather(struct engine *engine, struct readings *f) {
         memory_figures(engine, &f->memory);
         run_figures(engine, &f->run);
         spill_stats(engine->spill, &f->spill);
-        while ((c = convs_next(engine, &it)))
+        while ((c = convs_next(engine, &it))) {
                 f->n_resident += seq_n_resident(c->seq) > 0;
+                f->n_pinned += c->pinned;
+        }
         list_for_each (l, turns)
                 f->n_turns++;
 }
@@ -120,6 +122,7 @@ static size_t fill(struct engine *engine, const struct readings *f, struct engin
                 {"blocks_copied_on_write", f->memory.pool.n_copied_on_write},
                 {"conversations_loaded", convs_count(engine)},
                 {"conversations_resident", f->n_resident},
+                {"conversations_pinned", f->n_pinned},
                 {"requests", c->requests},
                 {"requests_active", f->run.n_active},
                 {"requests_queued", f->run.n_queued},

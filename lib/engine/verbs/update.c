@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Update: change the name of a conversation, its defaults for sampling, its overflow, and what is noted. */
+/*
+ * Update: change the name of a conversation, its defaults for sampling, its overflow, whether its memory is
+ * pinned, and what is noted.
+ *
+ * Once the transaction has committed, the conversation in RAM is what the register says, also if the row can't
+ * be read back for the answer: update_run() fills in what it has set.
+ */
 #include "engine/verbs/create.h"
 
 /* Whether the register has the change, even if reading it back failed. */
@@ -23,6 +29,7 @@ static void update_run(struct engine *engine, struct job *j) {
         struct sampling s = request->sc.sampling;
         const char *name = request->r.name && request->r.name[0] ? request->r.name : NULL;
         uint64_t id = request->sc.id;
+        uint32_t overflow = new_overflow(&request->r);
         unsigned tries = 0;
 
         if (name)
@@ -36,25 +43,32 @@ static void update_run(struct engine *engine, struct job *j) {
         sampling_merge(&s, &request->r.sampling);
         do {
                 j->r = store_conv_update(engine->store, id, name,
-                        request->r.sampling.has ? &s : NULL, new_overflow(&request->r),
-                        request->r.about, &j->err);
+                        request->r.sampling.has ? &s : NULL, overflow,
+                        request->r.has_pinned ? &request->r.pinned : NULL, request->r.about,
+                        &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         *changed_of(request) = j->r == 0;
-        if (j->r == 0)
+        if (j->r == 0) {
+                request->sc.sampling = s;
+                if (overflow != STORE_OVERFLOW_KEEP)
+                        request->sc.overflow = overflow;
+                if (request->r.has_pinned)
+                        request->sc.pinned = request->r.pinned;
                 j->r = store_conv_get(
                         engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        }
         request_read_noted(engine, request);
 }
 
 static void update_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
-        const struct conv *c = request->conv;
+        struct conv *c = request->conv;
 
-        if (*changed_of(request))
+        if (*changed_of(request)) {
                 notice_conv(engine, ENGINE_NOTICE_CHANGED, c->owner, c->id, c->revision);
-        if (j->r == 0) {
-                request->conv->sampling = request->sc.sampling;
-                request->conv->shifts = request->sc.overflow == STORE_OVERFLOW_SHIFT;
+                c->sampling = request->sc.sampling;
+                c->shifts = request->sc.overflow == STORE_OVERFLOW_SHIFT;
+                c->pinned = request->sc.pinned;
                 register_removed(engine); /* a name or title that was */
                 sweep_noted(engine, request);
         }

@@ -136,6 +136,7 @@ static const char *const edits[] = {
         "UPDATE conversation SET n_published = ? WHERE id = ?",
         "UPDATE conversation SET private_memory = ? WHERE id = ?",
         "UPDATE conversation SET on_disk = ? WHERE id = ?",
+        "UPDATE conversation SET pinned = ? WHERE id = ?",
         "UPDATE conversation SET top_p = ? WHERE id = ?",
         "UPDATE conversation SET logit_bias = ? WHERE id = ?",
         "UPDATE turn SET n = ? WHERE rowid = ?",

@@ -180,6 +180,74 @@ static void test_overflow(void **state) {
         OVERFLOW(true, ERROR, "update", "alice", "--overflow", "error");
 }
 
+/* Update says what is asked for: 1 to pin, 0 to unpin, -1 neither. */
+static void check_pin(const char *const *args, int want) {
+        struct proto_message *m;
+        struct fixture f;
+
+        setup(&f);
+        start(&f, args);
+        greet(&f);
+        m = peer_next(&f.peer);
+        assert_non_null(m);
+        assert_int_equal(m->request->verb_case, REQ(UPDATE));
+        assert_int_equal(m->request->update->has_pinned, want >= 0);
+        assert_int_equal(m->request->update->pinned, want == 1);
+        peer_send_conversation(&f.peer, m->request->id, 3, "alice");
+        proto_message_free(m);
+        finish(&f, 0, "alice\n", NULL);
+        teardown(&f);
+}
+#define PIN(want, ...) check_pin((const char *const[]){__VA_ARGS__, NULL}, want)
+
+/* Shown only where it is so. */
+static void show_pinned(
+        const char *const *args, Confab__V1__Request__VerbCase verb, const char *text) {
+        for (int pinned = 0; pinned < 2; pinned++) {
+                Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+                Confab__V1__Conversations page = CONFAB__V1__CONVERSATIONS__INIT;
+                Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT, *items[] = {&c};
+                struct fixture f;
+
+                setup(&f);
+                start(&f, args);
+                greet(&f);
+                event.has_request = c.has_id = c.has_pinned = true;
+                event.request = expect(&f, verb);
+                event.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATION;
+                event.conversation = &c;
+                c.name = proto_borrow("alice");
+                c.id = 3;
+                c.pinned = pinned;
+                if (verb == REQ(LIST)) {
+                        event.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATIONS;
+                        event.conversations = &page;
+                        page.conversations = items;
+                        page.n_conversations = 1;
+                }
+                peer_send(&f.peer, &event);
+                finish(&f, 0, NULL, NULL);
+                assert_int_equal(strstr(f.text, text) != NULL, pinned);
+                teardown(&f);
+        }
+}
+
+static void test_pin(void **state) {
+        struct fixture f;
+
+        PIN(-1, "update", "alice", "--name", "x");
+        PIN(1, "update", "alice", "--pin");
+        PIN(0, "update", "alice", "--unpin");
+        setup(&f);
+        USAGE(&f, "exclude each other", "update", "alice", "--pin", "--unpin");
+        teardown(&f);
+        show_pinned((const char *const[]){"show", "alice", NULL}, REQ(GET),
+                "\npinned: its memory stays in RAM for longest\n");
+        show_pinned((const char *const[]){"show", "alice", "--json", NULL}, REQ(GET),
+                ",\"pinned\":true,");
+        show_pinned((const char *const[]){"ls", NULL}, REQ(LIST), "  pinned\n");
+}
+
 /* What the model does not see is shown as that. */
 static void show_dropped(const char *const *args, const char *out) {
         Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
@@ -443,6 +511,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_no_daemon),
                 cmocka_unit_test(test_conversations),
                 cmocka_unit_test(test_overflow),
+                cmocka_unit_test(test_pin),
                 cmocka_unit_test(test_dropped),
                 cmocka_unit_test(test_empty),
                 cmocka_unit_test(test_list_out_of_order),

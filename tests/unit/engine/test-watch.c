@@ -55,12 +55,15 @@ static int changed(int r) {
 }
 
 int __real_store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, struct err *e);
+        const struct sampling *sampling, uint32_t overflow, const bool *pinned,
+        const struct about *about, struct err *e);
 int __wrap_store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, struct err *e);
+        const struct sampling *sampling, uint32_t overflow, const bool *pinned,
+        const struct about *about, struct err *e);
 int __wrap_store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, struct err *e) {
-        return changed(__real_store_conv_update(s, id, name, sampling, overflow, e));
+        const struct sampling *sampling, uint32_t overflow, const bool *pinned,
+        const struct about *about, struct err *e) {
+        return changed(__real_store_conv_update(s, id, name, sampling, overflow, pinned, about, e));
 }
 
 int __real_store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e);
@@ -256,9 +259,9 @@ static void test_no_news(void **state) {
         watch_end(&rig, w);
 }
 
-/* Committed, but not read back: the request fails, and the change is told all the same. */
+/* Committed, but not read back: the request fails, and the change is told all the same. What it has set holds. */
 static void test_unread(void **state) {
-        struct engine_request update, rewind, publish;
+        struct engine_request update, rewind, publish, say;
         struct watcher *w;
         uint64_t c;
 
@@ -269,6 +272,8 @@ static void test_unread(void **state) {
         w = watch(NULL);
         update = erig_request(ENGINE_UPDATE, c);
         update.overflow = ENGINE_OVERFLOW_SHIFT;
+        update.has_pinned = update.pinned = true;
+        update.sampling = (struct sampling){.has = SAMPLING_SEED, .seed = 77};
         publish = erig_request(ENGINE_PUBLISH, c);
         publish.admin = publish.publish = true;
         rewind = erig_request(ENGINE_REWIND, c);
@@ -276,6 +281,13 @@ static void test_unread(void **state) {
         atomic_store(&armed, true);
         assert_int_equal(erig_do(&rig, &update, &A), ENGINE_ERROR);
         (void)watch_expect(&rig, w, ENGINE_NOTICE_CHANGED, c);
+        assert_int_equal(erig_stat(&rig, "conversations_pinned"), 1);
+        say = erig_say_request(c, "And then?", 1);
+        say.sampling = (struct sampling){.has = 0};
+        assert_int_equal(erig_do(&rig, &say, &A), ENGINE_DONE);
+        assert_int_equal(A.seed, 77);
+        (void)watch_expect(&rig, w, ENGINE_NOTICE_TURN_BEGUN, c);
+        (void)watch_expect(&rig, w, ENGINE_NOTICE_TURN_ENDED, c);
         atomic_store(&armed, true);
         assert_int_equal(erig_do(&rig, &publish, &A), ENGINE_ERROR);
         (void)watch_expect(&rig, w, ENGINE_NOTICE_CHANGED, c);

@@ -135,6 +135,13 @@ static void test_parts(void **state) {
         assert_int_equal(request->about->n_tags, 0);
         assert_false(request->about->has_expires_after);
         assert_int_equal(request->sampling->has, 0);
+        assert_false(request->has_pinned);
+        read_end(&read);
+        request = read_ok(&read, CONFAB_UPDATE, "{\"pinned\":false}");
+        assert_true(request->has_pinned && !request->pinned);
+        read_end(&read);
+        request = read_ok(&read, CONFAB_UPDATE, "{\"pinned\":true}");
+        assert_true(request->has_pinned && request->pinned);
         read_end(&read);
 }
 

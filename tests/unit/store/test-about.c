@@ -47,7 +47,7 @@ static void expect(struct fixture *f, uint64_t id, const struct about *want) {
 }
 
 static int update(struct fixture *f, uint64_t id, const struct about *about) {
-        return store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, about, &f->e);
+        return store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, NULL, about, &f->e);
 }
 
 static void test_is_kept(void **state) {
@@ -146,7 +146,7 @@ static void test_tags_follow(void **state) {
         assert_int_equal(store_rewind(f->s, id, 0, NULL, NULL, &revision, &gone, &f->e), 0);
         fixture_expect_sound(f);
         assert_int_equal(
-                store_conv_update(f->s, id, "c", NULL, STORE_OVERFLOW_SHIFT, NULL, &f->e), 0);
+                store_conv_update(f->s, id, "c", NULL, STORE_OVERFLOW_SHIFT, NULL, NULL, &f->e), 0);
         fixture_expect_sound(f);
         expect(f, id, &everything);
         assert_int_equal(store_conv_delete(f->s, id, &gone, &f->e), 0);

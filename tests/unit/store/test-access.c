@@ -192,6 +192,9 @@ static void test_damaged_marks(void **state) {
         fixture_sql(f, "PRAGMA ignore_check_constraints = ON; "
                        "UPDATE conversation SET private_memory = 2");
         assert_int_equal(store_conv_get(f->s, 1, a, NULL, &c, &f->e), -ERR_CORRUPT);
+        fixture_sql(f, "PRAGMA ignore_check_constraints = ON; "
+                       "UPDATE conversation SET private_memory = 0, pinned = 2");
+        assert_int_equal(store_conv_get(f->s, 1, a, NULL, &c, &f->e), -ERR_CORRUPT);
         assert_int_equal(store_meter_get(f->s, "none", &v, &f->e), 0);
 }
 

@@ -32,8 +32,9 @@ static uint64_t make(struct fixture *f, uint64_t *ret_fork) {
 
         fixture_tokens(old, N_OLD, 1);
         id = fixture_history(f, 1, "talk", old, N_OLD, N_BLOCKS, false);
-        assert_int_equal(
-                store_conv_update(f->s, id, NULL, &sampling, STORE_OVERFLOW_SHIFT, NULL, &f->e), 0);
+        assert_int_equal(store_conv_update(f->s, id, NULL, &sampling, STORE_OVERFLOW_SHIFT, NULL,
+                                 NULL, &f->e),
+                0);
         assert_int_equal(store_conv_publish(f->s, id, 50, &f->e), 0);
         assert_int_equal(store_conv_fork(f->s, id, 3, NULL, NULL, &child, &f->e), 0);
         *ret_fork = child.id;

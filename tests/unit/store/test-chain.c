@@ -223,9 +223,10 @@ static void test_candidates(void **state) {
         candidates(f, 2, NULL, 8, "o");
         /* A session comes first. */
         assert_int_equal(
-                store_conv_update(f->s, a, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e), 0);
-        assert_int_equal(
-                store_conv_update(f->s, foreign.id, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e),
+                store_conv_update(f->s, a, NULL, NULL, STORE_OVERFLOW_KEEP, NULL, &about, &f->e),
+                0);
+        assert_int_equal(store_conv_update(f->s, foreign.id, NULL, NULL, STORE_OVERFLOW_KEEP, NULL,
+                                 &about, &f->e),
                 0);
         candidates(f, 1, "s", 8, "afbc");
         candidates(f, 1, "t", 8, "bacf");

@@ -65,6 +65,7 @@ static void test_damage(void **state) {
         expect(STORE_FINDING_CONV, "UPDATE conversation SET parent = 3 WHERE id = 2");
         expect(STORE_FINDING_CONV, "UPDATE conversation SET n_published = 311 WHERE id = 1");
         expect(STORE_FINDING_CONV, "UPDATE conversation SET n_published = 1 WHERE id = 3");
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET pinned = 2 WHERE id = 1");
         expect(STORE_FINDING_CONV, "UPDATE conversation SET id = -5 WHERE id = 4");
         expect(STORE_FINDING_CONV, "UPDATE conversation SET id = 0 WHERE id = 4");
         expect(STORE_FINDING_CONV, "DELETE FROM turn WHERE conversation = 1 AND n = 6");

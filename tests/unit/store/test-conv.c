@@ -18,12 +18,13 @@ static void test_create_fills_in(void **state) {
         assert_int_equal(c.revision, 1);
         assert_int_equal(c.n_tokens, 2);
         assert_int_equal(c.n_turns, 1);
-        assert_true(c.created_usec > 0 && c.updated_usec == c.created_usec);
+        assert_true(c.created_usec > 0 && c.updated_usec >= c.created_usec);
         assert_int_equal(store_conv_get(f->s, 1000, c.id, NULL, &got, &f->e), 0);
         assert_string_equal(got.name, "work");
         assert_true(got.vocab == ~0ull && fingerprint_equal(&got.model, &c.model));
         assert_int_equal(got.sampling.has, 0);
         assert_int_equal(got.created_usec, c.created_usec);
+        assert_int_equal(got.updated_usec, c.updated_usec);
         assert_int_equal(store_tokens(f->s, c.id, back, 2, &f->e), 0);
         assert_memory_equal(back, tokens, sizeof(tokens));
 }
@@ -150,7 +151,8 @@ static void test_sampling_round_trips(void **state) {
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         check_same(&got.sampling, &c.sampling);
         assert_int_equal(
-                store_conv_update(f->s, c.id, NULL, &half, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
+                store_conv_update(f->s, c.id, NULL, &half, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e),
+                0);
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         check_same(&got.sampling, &half);
 }
@@ -163,7 +165,7 @@ static void test_negative_zero_is_zero(void **state) {
         struct store_conv got;
 
         assert_int_equal(
-                store_conv_update(f->s, id, NULL, &in, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
+                store_conv_update(f->s, id, NULL, &in, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, id, NULL, &got, &f->e), 0);
         assert_int_equal(got.sampling.has, SAMPLING_MIN_P);
         assert_true(got.sampling.min_p == 0.0f);
@@ -174,13 +176,16 @@ static void test_sampling_is_checked(void **state) {
         uint64_t id = fixture_conv(f, 1, "a");
         struct sampling bad = {.has = SAMPLING_TEMPERATURE, .temperature = NAN};
 
-        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e),
                 -ERR_INVALID);
         bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = SAMPLING_MAX_BIASES + 1};
-        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e),
                 -ERR_INVALID);
         bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = 1, .biases = {{1, NAN}}};
-        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e),
                 -ERR_INVALID);
 }
 
@@ -191,20 +196,88 @@ static void test_update_name(void **state) {
 
         fixture_conv(f, 1, "b");
         fixture_conv(f, 2, "c");
-        assert_int_equal(store_conv_update(f->s, a, "b", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+        assert_int_equal(
+                store_conv_update(f->s, a, "b", NULL, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e),
                 -ERR_EXISTS);
-        assert_int_equal(store_conv_update(f->s, a, "", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+        assert_int_equal(
+                store_conv_update(f->s, a, "", NULL, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e),
                 -ERR_INVALID);
         assert_int_equal(
-                store_conv_update(f->s, a, "a", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
+                store_conv_update(f->s, a, "a", NULL, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e), 0);
         assert_int_equal(
-                store_conv_update(f->s, a, "c", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
+                store_conv_update(f->s, a, "c", NULL, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, 0, "c", &c, &f->e), 0);
         assert_int_equal(c.id, a);
         assert_int_equal(c.revision, 1);
         assert_int_equal(store_conv_get(f->s, 1, 0, "a", &c, &f->e), -ERR_NOT_FOUND);
-        assert_int_equal(store_conv_update(f->s, 99, "z", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+        assert_int_equal(
+                store_conv_update(f->s, 99, "z", NULL, STORE_OVERFLOW_KEEP, NULL, NULL, &f->e),
                 -ERR_NOT_FOUND);
+}
+
+static void set_pinned(struct fixture *f, uint64_t id, bool pinned) {
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, &pinned, NULL, &f->e),
+                0);
+}
+
+static bool is_pinned(struct fixture *f, uint64_t id) {
+        struct store_conv c;
+
+        assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
+        return c.pinned;
+}
+
+/* It is durable, changes no token, and stays when other things change. */
+static void test_pinned(void **state) {
+        struct fixture *f = *state;
+        uint64_t a = fixture_conv(f, 1, "a"), b = fixture_conv(f, 1, "b");
+        struct store_conv c, listed[2];
+        bool pinned = true;
+        size_t n;
+
+        fixture_say(f, a, 10, "one");
+        assert_false(is_pinned(f, a));
+        fixture_sql(f, "UPDATE conversation SET updated_usec = 5");
+        set_pinned(f, a, true);
+        fixture_reopen(f);
+        assert_int_equal(store_conv_get(f->s, 1, a, NULL, &c, &f->e), 0);
+        assert_true(c.pinned);
+        assert_int_equal(c.revision, 2);
+        assert_true(c.updated_usec > 5);
+        assert_false(is_pinned(f, b));
+        assert_int_equal(
+                store_conv_update(f->s, a, "c", NULL, STORE_OVERFLOW_SHIFT, NULL, NULL, &f->e), 0);
+        fixture_say(f, a, 10, "two");
+        assert_int_equal(fixture_list(f->s, 1, 0, listed, 2, &n, &f->e), 0);
+        assert_int_equal(n, 2);
+        assert_true(listed[0].pinned && !listed[1].pinned);
+        set_pinned(f, a, true);
+        assert_true(is_pinned(f, a));
+        set_pinned(f, a, false);
+        assert_false(is_pinned(f, a));
+        /* With a name that is taken nothing changes. */
+        assert_int_equal(
+                store_conv_update(f->s, a, "b", NULL, STORE_OVERFLOW_KEEP, &pinned, NULL, &f->e),
+                -ERR_EXISTS);
+        assert_false(is_pinned(f, a));
+        fixture_expect_sound(f);
+}
+
+/* What is made, forked or imported is not pinned, whatever it comes from. */
+static void test_pinned_is_not_inherited(void **state) {
+        struct fixture *f = *state;
+        struct store_conv made = {.owner = 1, .name = "made", .pinned = true},
+                          child = {.name = "child", .pinned = true};
+
+        assert_int_equal(store_conv_create(f->s, &made, NULL, 0, NULL, 0, &f->e), 0);
+        assert_false(made.pinned);
+        assert_false(is_pinned(f, made.id));
+        set_pinned(f, made.id, true);
+        assert_int_equal(store_conv_fork(f->s, made.id, 0, NULL, NULL, &child, &f->e), 0);
+        assert_false(child.pinned);
+        assert_false(is_pinned(f, child.id));
+        assert_true(is_pinned(f, made.id));
 }
 
 static void test_fork_copies(void **state) {
@@ -228,6 +301,24 @@ static void test_fork_copies(void **state) {
         fixture_say(f, child.id, 5, "other");
         fixture_verify(f->s, child.id, 3, 35);
         fixture_verify(f->s, a, 3, 60);
+}
+
+/* Whether the last turn waits for a reply is told of what is made, not of what it was made from. */
+static void test_unanswered(void **state) {
+        struct fixture *f = *state;
+        const struct store_turn question = {.role = 1, .end = 3, .text = "so?", .text_size = 3};
+        struct store_conv c = {.owner = 1, .name = "a"}, part = {}, all = {}, none = {};
+        const int32_t tokens[] = {7, 8, 9};
+
+        assert_int_equal(store_conv_create(f->s, &c, &question, 1, tokens, 3, &f->e), 0);
+        assert_true(c.unanswered);
+        assert_int_equal(store_conv_fork(f->s, c.id, 1, NULL, NULL, &all, &f->e), 0);
+        assert_true(all.unanswered);
+        assert_int_equal(store_conv_fork(f->s, c.id, 0, NULL, NULL, &none, &f->e), 0);
+        assert_false(none.unanswered);
+        assert_int_equal(fixture_append(f->s, c.id, 2, 1, "so", &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, c.id, 1, NULL, NULL, &part, &f->e), 0);
+        assert_true(part.unanswered);
 }
 
 static void test_fork_refuses(void **state) {
@@ -319,7 +410,10 @@ int main(void) {
                 store_test(test_negative_zero_is_zero),
                 store_test(test_sampling_is_checked),
                 store_test(test_update_name),
+                store_test(test_pinned),
+                store_test(test_pinned_is_not_inherited),
                 store_test(test_fork_copies),
+                store_test(test_unanswered),
                 store_test(test_fork_refuses),
                 store_test(test_delete),
                 store_test(test_damaged_rows),

@@ -223,7 +223,8 @@ static void test_create(void **state) {
         c.overflow = STORE_OVERFLOW_SHIFT;
         assert_int_equal(store_conv_create(f->s, &c, &t, 1, a, 50, &f->e), 0);
         expect_gap(f, c.id, 10, 40);
-        assert_int_equal(store_conv_update(f->s, c.id, NULL, NULL, STORE_N_OVERFLOWS, NULL, &f->e),
+        assert_int_equal(
+                store_conv_update(f->s, c.id, NULL, NULL, STORE_N_OVERFLOWS, NULL, NULL, &f->e),
                 -ERR_INVALID);
         assert_int_equal(
                 fixture_count(f, "SELECT count(*) FROM conversation WHERE overflow = 'shift'"), 1);

@@ -41,7 +41,8 @@ static void tag(struct fixture *f, uint64_t id, const char *tag) {
         const struct about about = {.has = ABOUT_TAGS, .tags = &tag, .n_tags = 1};
 
         assert_int_equal(
-                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e), 0);
+                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, NULL, &about, &f->e),
+                0);
 }
 
 /* Conversations 1 to 6; 3 belongs to another user. Times of change are 1 + id % 3, which some share. */
@@ -193,7 +194,8 @@ static void test_cost(void **state) {
         EXPECT(true, 4999, 4998);
         id = fixture_conv(f, 1, "last");
         assert_int_equal(
-                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e), 0);
+                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, NULL, &about, &f->e),
+                0);
         x.goes_on = false;
         list(f, &x, 2);
         EXPECT(true, id, 10000);

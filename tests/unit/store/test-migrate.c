@@ -149,7 +149,7 @@ static void test_content_stays(void **state) {
         make_version_1(f);
         fixture_sql(f, content);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 8);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.id, 3);
         assert_int_equal(c.revision, 5);
@@ -195,7 +195,7 @@ static void test_version_2(void **state) {
         fixture_sql(f, version_2);
         fixture_sql(f, content_2);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 8);
         expect_found(f, 1000, "again", 3);
         assert_int_equal(fixture_count(f, "PRAGMA auto_vacuum"), 2);
         assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), 0);
@@ -231,7 +231,7 @@ static void test_version_3(void **state) {
         fixture_sql(f, content_2);
         fixture_sql(f, version_3);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 8);
         expect_found(f, 1000, "again", 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.n_tokens, 5);
@@ -239,7 +239,8 @@ static void test_version_3(void **state) {
         assert_int_equal(c.overflow, STORE_OVERFLOW_ERROR);
         assert_int_equal(fixture_count(f, "SELECT sum(n_dropped) FROM transcript"), 0);
         assert_int_equal(
-                store_conv_update(f->s, c.id, NULL, NULL, STORE_OVERFLOW_SHIFT, NULL, &f->e), 0);
+                store_conv_update(f->s, c.id, NULL, NULL, STORE_OVERFLOW_SHIFT, NULL, NULL, &f->e),
+                0);
         fixture_reopen(f);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.overflow, STORE_OVERFLOW_SHIFT);
@@ -279,7 +280,7 @@ static void test_version_4(void **state) {
                        " WHERE id = 3; UPDATE turn SET finish = 'length' WHERE n = 1;"
                        "UPDATE turn SET text = x'ff00' WHERE n = 2;");
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 8);
         expect_found(f, 1000, "hello", 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.tools_size, 0);
@@ -368,7 +369,7 @@ static void test_version_5(void **state) {
                 (long long)hash64(tokens, sizeof(tokens), 0), hex, (long long)hash);
         fixture_sql(f, sql);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 8);
         expect_found(f, 1000, "x", 3);
         fixture_expect_sound(f);
         assert_int_equal(store_conv_get(f->s, 1000, 3, NULL, &c, &f->e), 0);
@@ -423,13 +424,14 @@ static void test_version_6(void **state) {
         fixture_sql(f, version_5);
         fixture_sql(f, version_6);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 8);
         expect_found(f, 1000, "hell", 3);
         fixture_expect_sound(f);
         assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
         assert_null(got);
         assert_int_equal(
-                store_conv_update(f->s, 3, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e), 0);
+                store_conv_update(f->s, 3, NULL, NULL, STORE_OVERFLOW_KEEP, NULL, &about, &f->e),
+                0);
         assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
         assert_string_equal(got->title, "Work");
         assert_string_equal(got->tags[0], "old");
@@ -441,6 +443,97 @@ static void test_version_6(void **state) {
         assert_int_equal(fixture_count(f, "SELECT count(tenant) FROM transcript"), 0);
         assert_int_equal(store_tenant(f->s, 1000, "anna", 1, &number, &f->e), 0);
         fixture_conv(f, owner_make(1000, number), "work");
+        fixture_expect_sound(f);
+}
+
+/* The step to version 7, as it was, but for the table of the search index, which needs confab's tokenizer: one
+ * that is not there is made when the register is opened. */
+static const char version_7[] =
+        "ALTER TABLE conversation ADD COLUMN title TEXT;"
+        "ALTER TABLE conversation ADD COLUMN metadata TEXT;"
+        "ALTER TABLE conversation ADD COLUMN session TEXT;"
+        "ALTER TABLE conversation ADD COLUMN expires_after INTEGER NOT NULL DEFAULT 0;"
+        "CREATE INDEX conversation_due ON conversation (updated_usec + expires_after * 1000000)"
+        " WHERE expires_after > 0;"
+        "CREATE INDEX conversation_throwaway ON conversation (uid, updated_usec)"
+        " WHERE expires_after > 0;"
+        "CREATE INDEX conversation_session ON conversation (uid, session)"
+        " WHERE session IS NOT NULL;"
+        "CREATE INDEX conversation_updated ON conversation (uid, updated_usec);"
+        "CREATE INDEX conversation_updated_any ON conversation (updated_usec);"
+        "CREATE TABLE tag ("
+        " conversation INTEGER NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,"
+        " n INTEGER NOT NULL,"
+        " tag TEXT NOT NULL,"
+        " owner INTEGER NOT NULL,"
+        " updated_usec INTEGER NOT NULL,"
+        " PRIMARY KEY (conversation, n)"
+        ") STRICT, WITHOUT ROWID;"
+        "CREATE UNIQUE INDEX tag_id ON tag (tag, owner, conversation);"
+        "CREATE INDEX tag_updated ON tag (tag, owner, updated_usec, conversation);"
+        "CREATE TABLE turn_figures ("
+        " conversation INTEGER NOT NULL,"
+        " n INTEGER NOT NULL,"
+        " model TEXT NOT NULL,"
+        " seed INTEGER NOT NULL,"
+        " n_prompt INTEGER NOT NULL, n_ram INTEGER NOT NULL, n_disk INTEGER NOT NULL,"
+        " n_shared INTEGER NOT NULL, n_computed INTEGER NOT NULL, n_generated INTEGER NOT NULL,"
+        " queued_usec INTEGER NOT NULL, restore_usec INTEGER NOT NULL,"
+        " prefill_usec INTEGER NOT NULL, decode_usec INTEGER NOT NULL,"
+        " PRIMARY KEY (conversation, n),"
+        " FOREIGN KEY (conversation, n) REFERENCES turn (conversation, n) ON DELETE CASCADE"
+        ") STRICT, WITHOUT ROWID;"
+        "CREATE TRIGGER tag_follows AFTER UPDATE OF updated_usec ON conversation BEGIN"
+        " UPDATE tag SET updated_usec = new.updated_usec WHERE conversation = new.id; END;"
+        "CREATE TABLE tenant ("
+        " number INTEGER PRIMARY KEY AUTOINCREMENT,"
+        " uid INTEGER NOT NULL,"
+        " label TEXT NOT NULL,"
+        " UNIQUE (uid, label)"
+        ") STRICT;"
+        "DROP VIEW transcript;"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid & 4294967295 AS uid, c.name AS conversation, t.n AS turn,"
+        "  t.role AS role, CAST(t.text AS TEXT) AS text, t.finish AS finish,"
+        "  t.past - t.first AS n_tokens, datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
+        "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped,"
+        "  (SELECT label FROM tenant WHERE number = c.uid >> 32) AS tenant"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;"
+        "ALTER TABLE turn ADD COLUMN chain INTEGER;"
+        "CREATE INDEX turn_chain ON turn (chain, conversation, n) WHERE chain IS NOT NULL;"
+        "CREATE INDEX turn_no_chain ON turn (conversation) WHERE chain IS NULL;"
+        "PRAGMA user_version = 7;";
+
+/* Of version 7: nothing is pinned, and can be from now on; all else stays. */
+static void test_version_7(void **state) {
+        struct fixture *f = *state;
+        struct store_conv c;
+        bool pinned = true;
+
+        make_version_1(f);
+        fixture_sql(f, version_2);
+        fixture_sql(f, content_2);
+        fixture_sql(f, version_3);
+        fixture_sql(f, version_4);
+        fixture_sql(f, version_5);
+        fixture_sql(f, version_6);
+        fixture_sql(f, version_7);
+        fixture_sql(f, "UPDATE conversation SET title = 'Work', expires_after = 9 WHERE id = 3");
+        fixture_open(f);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 8);
+        expect_found(f, 1000, "hell", 3);
+        fixture_expect_sound(f);
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM conversation WHERE pinned"), 0);
+        assert_int_equal(fixture_count(f, "SELECT sum(expires_after) FROM conversation"), 9);
+        assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
+        assert_false(c.pinned);
+        assert_int_equal(store_conv_update(
+                                 f->s, c.id, NULL, NULL, STORE_OVERFLOW_KEEP, &pinned, NULL, &f->e),
+                0);
+        fixture_reopen(f);
+        assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
+        assert_true(c.pinned);
+        assert_int_equal(c.updated_usec > 20, 1);
         fixture_expect_sound(f);
 }
 
@@ -516,6 +609,7 @@ int main(void) {
                 store_test_closed(test_version_4),
                 store_test_closed(test_version_5),
                 store_test_closed(test_version_6),
+                store_test_closed(test_version_7),
                 store_test_closed(test_stopped_move),
                 store_test_closed(test_same_form),
                 store_test_closed(test_stopped_migration),

@@ -45,7 +45,7 @@ struct conv {
         uint64_t id; /* 0: not there */
         uint64_t owner;
         uint32_t n, n_turns, published;
-        bool is_private;
+        bool is_private, pinned;
         int32_t tokens[MAX_TOKENS];
         uint32_t ends[MAX_TURNS], roles[MAX_TURNS];
         struct link links[STORE_N_CLASSES][MAX_TOKENS]; /* by class and index */
@@ -300,6 +300,7 @@ static void step_fork(struct world *w, struct conv *parent) {
         *c = *parent;
         c->id = child.id;
         c->published = 0;
+        c->pinned = false;
         cut_conv(c, n, last);
 }
 
@@ -593,6 +594,13 @@ static void step_publish(struct world *w, struct conv *c) {
                 c->published = n;
 }
 
+static void step_pin(struct world *w, struct conv *c) {
+        c->pinned = pick(w, 3) > 0;
+        assert_int_equal(store_conv_update(w->f->s, c->id, NULL, NULL, STORE_OVERFLOW_KEEP,
+                                 &c->pinned, NULL, &w->f->e),
+                0);
+}
+
 static void step_delete(struct world *w, struct conv *c) {
         struct store_gone gone = {};
 
@@ -645,6 +653,7 @@ static void expect_conv(struct world *w, const struct conv *c) {
         assert_int_equal(got.n_tokens, c->n);
         assert_int_equal(got.n_published, c->published);
         assert_int_equal(got.private_memory, c->is_private);
+        assert_int_equal(got.pinned, c->pinned);
         assert_int_equal(store_tokens(w->f->s, c->id, tokens, c->n, &w->f->e), 0);
         assert_memory_equal(tokens, c->tokens, c->n * sizeof(tokens[0]));
         assert_int_equal(store_links(w->f->s, c->id, &links, &w->f->e), 0);
@@ -663,7 +672,7 @@ static void expect_conv(struct world *w, const struct conv *c) {
 }
 
 static void step(struct world *w) {
-        uint32_t what = pick(w, 22);
+        uint32_t what = pick(w, 23);
         struct conv *c = any_conv(w);
 
         if (!c || what < 2)
@@ -688,6 +697,8 @@ static void step(struct world *w) {
                 step_unlink_cells(w, c);
         else if (what == 20)
                 step_forget(w, c);
+        else if (what == 21)
+                step_pin(w, c);
         else if (pick(w, 2))
                 step_delete(w, c);
 }

@@ -227,11 +227,12 @@ static void test_changes(void **state) {
         assert_int_equal(store_carry(f->s, a, &carried, &revision, &gone, &f->e), 0);
         FINDS("echo", a);
         fixture_expect_sound(f);
-        assert_int_equal(
-                store_conv_update(f->s, a, "renamed", NULL, STORE_OVERFLOW_KEEP, &about, &f->e), 0);
+        assert_int_equal(store_conv_update(f->s, a, "renamed", NULL, STORE_OVERFLOW_KEEP, NULL,
+                                 &about, &f->e),
+                0);
         FINDS("first");
         FINDS("renamed winter cold", a);
-        assert_int_equal(store_conv_update(f->s, a, NULL, NULL, STORE_OVERFLOW_KEEP,
+        assert_int_equal(store_conv_update(f->s, a, NULL, NULL, STORE_OVERFLOW_KEEP, NULL,
                                  &(struct about){.has = ABOUT_TAGS}, &f->e),
                 0);
         FINDS("cold");
@@ -260,7 +261,7 @@ static void test_pages(void **state) {
                 fixture_say(f, id, 4, i % 3 ? "a word" : "nothing");
                 if (i % 2)
                         assert_int_equal(store_conv_update(f->s, id, NULL, NULL,
-                                                 STORE_OVERFLOW_KEEP, &about, &f->e),
+                                                 STORE_OVERFLOW_KEEP, NULL, &about, &f->e),
                                 0);
         }
         fixture_sql(f, "UPDATE conversation SET updated_usec = id % 4");
@@ -415,11 +416,13 @@ static void test_removed_words_are_gone(void **state) {
         assert_int_equal(store_rewind(f->s, id, 31, &last, NULL, &revision, &gone, &f->e), 0);
         expect_gone(f);
         assert_int_equal(
-                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, &title, &f->e), 0);
+                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, NULL, &title, &f->e),
+                0);
         scrub(f);
         assert_true(is_left(f, SECRET));
         assert_int_equal(
-                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, &none, &f->e), 0);
+                store_conv_update(f->s, id, NULL, NULL, STORE_OVERFLOW_KEEP, NULL, &none, &f->e),
+                0);
         expect_gone(f);
         store_gone_deinit(&gone);
 }

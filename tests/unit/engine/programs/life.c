@@ -206,6 +206,7 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
                 [OP_WARM] = ENGINE_WARM,
                 [OP_PUBLISH] = ENGINE_PUBLISH,
                 [OP_UNPUBLISH] = ENGINE_PUBLISH,
+                [OP_PIN] = ENGINE_UPDATE,
                 [OP_EXPORT] = ENGINE_EXPORT,
                 [OP_IMPORT] = ENGINE_IMPORT};
         const struct mirror *m = &l->m[op->arg[ARG_CONV]];
@@ -235,6 +236,8 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
                 q->overflow = overflow_of(l, op);
         if (op->kind == OP_UPDATE)
                 q->sampling = update_of(op);
+        q->has_pinned = op->kind == OP_PIN;
+        q->pinned = op->arg[ARG_K] > 0;
         if (op->kind == OP_FORK || op->kind == OP_REWIND)
                 fill_keep(k, op, &m->c);
         if (op->kind == OP_PUBLISH || op->kind == OP_UNPUBLISH) {

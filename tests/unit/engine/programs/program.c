@@ -44,6 +44,7 @@ static const struct op_type {
         [OP_WARM] = {"warm", 5, {[ARG_CONV] = N_SLOTS, [ARG_BACK] = 2}},
         [OP_PUBLISH] = {"publish", 3, {[ARG_CONV] = N_SLOTS, [ARG_K] = 6}},
         [OP_UNPUBLISH] = {"unpublish", 1, {[ARG_CONV] = N_SLOTS}},
+        [OP_PIN] = {"pin", 2, {[ARG_CONV] = N_SLOTS, [ARG_K] = 3}},
         [OP_EXPORT] = {"export", 2, {[ARG_CONV] = N_SLOTS, [ARG_FILE] = N_FILES, [ARG_K] = 2}},
         [OP_IMPORT] = {"import", 2,
                 {[ARG_CONV] = N_SLOTS,

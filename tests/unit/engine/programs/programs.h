@@ -64,6 +64,7 @@ enum op_kind {
         OP_WARM,
         OP_PUBLISH,
         OP_UNPUBLISH,
+        OP_PIN, /* or, with ARG_K 0, the opposite */
         OP_EXPORT,
         OP_IMPORT,
         OP_POOL, /* change the budget */

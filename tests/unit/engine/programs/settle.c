@@ -70,6 +70,14 @@ static void check_prefix(
                                 (unsigned long long)b->id, i);
 }
 
+/* Only a Pin pins; what is new is not pinned. */
+static void check_pinned(
+        struct life *l, const struct engine_conv *was, const struct engine_conv *now) {
+        if (now->pinned != was->pinned)
+                life_fail(l, "pin", "conversation %llu is %spinned", (unsigned long long)now->id,
+                        now->pinned ? "" : "not ");
+}
+
 static void check_same(
         struct life *l, const struct engine_conv *was, const struct engine_conv *now) {
         check_prefix(l, was, now, was->n_tokens);
@@ -84,6 +92,7 @@ static void check_same(
         if (now->n_published != was->n_published)
                 life_fail(l, "history", "conversation %llu: %u published tokens became %u",
                         (unsigned long long)now->id, was->n_published, now->n_published);
+        check_pinned(l, was, now);
 }
 
 static struct gap gap_of(const struct engine_conv *c) {
@@ -207,6 +216,7 @@ void file_close(struct file *f) {
 
 /* From now on this is what it should be. Takes turns and tokens out of @now. */
 static void adopt(struct life *l, struct mirror *m, struct engine_conv *now, const struct call *k) {
+        check_pinned(l, &m->c, now);
         conv_clear(&m->c);
         m->c = *now;
         now->turns = NULL;
@@ -611,6 +621,8 @@ void life_settle(struct life *l, struct call *k) {
                         life_fail(l, "history", "it is still there");
                 mirror_close(m);
         } else {
+                if (k->op->kind == OP_PIN)
+                        m->c.pinned = k->q.pinned;
                 life_verify(l, m);
                 if (k->op->kind == OP_UPDATE)
                         sampling_merge(&m->c.sampling, &k->q.sampling);
@@ -693,6 +705,8 @@ void life_resolve(struct life *l, struct call *k) {
         /* A rewind inside the last turn's last token can change its text without its tokens. */
         if (k->op->kind == OP_PUBLISH || k->op->kind == OP_UNPUBLISH)
                 m->c.n_published = now->n_published;
+        if (k->op->kind == OP_PIN)
+                m->c.pinned = now->pinned;
         check_same(l, &m->c, now);
         m->c.revision = now->revision; /* a rewind may have dropped nothing */
         m->c.sampling = now->sampling;
