@@ -2,6 +2,7 @@
 // The list of conversations. Rows have one height and only those in view (and a few around them) are elements, so 10,000 conversations scroll as
 // ten do. Branches of one family are one row, that of the branch used last; searching shows every hit by itself.
 import {call} from './api.js';
+import {errorNote} from './dialogs.js';
 import {fill, h, perFrame, settled} from './dom.js';
 import {bytes, exactTime, when} from './format.js';
 import {t} from './i18n.js';
@@ -20,9 +21,9 @@ export class ListView {
   #focused = null;
   #searching = 0;
 
-  /** `host` is the navigation; onMenu(id, anchor) opens the menu of a row. */
-  constructor(host, {onMenu, onNew}) {
-    this.onMenu = onMenu;
+  /** `host` is the navigation; addressOf(id) is where a row leads, onMenu(id, anchor) opens its menu. */
+  constructor(host, {addressOf, onMenu, onNew}) {
+    Object.assign(this, {addressOf, onMenu});
     this.search = h('input', {type: 'search', 'aria-label': t('list.search'), placeholder: t('list.search'), autocomplete: 'off', spellcheck: 'false'});
     this.tag = h('select', {'aria-label': t('list.tag'), hidden: true});
     this.count = h('p', {class: 'list-count', role: 'status'});
@@ -83,8 +84,10 @@ export class ListView {
       const seen = page.conversations.filter(found => found.about?.session !== ASIDE && !store.hidden.has(found.id));
       this.#hits = new Map(seen.map(found => [found.id, found]));
       this.scroller.scrollTop = 0;
-    } catch {
-      this.#hits = new Map();
+    } catch (error) {
+      // What was found before stays: nothing was looked at, so nothing is said to be missing.
+      if (mine === this.#searching)
+        errorNote(error);
     }
     this.again();
   }
@@ -215,7 +218,7 @@ export class ListView {
     const title = store.titleOf(conversation);
     const branches = this.#hits ? 1 : store.families.membersOf(id).filter(member => !store.hidden.has(member)).length;
     const snippet = this.#hits?.get(id)?.hit?.snippet;
-    const link = h('a', {href: `#/c/${id}`, class: 'row', 'aria-current': id === this.#current ? 'page' : null},
+    const link = h('a', {href: this.addressOf(id), class: 'row', 'aria-current': id === this.#current ? 'page' : null},
       residencyDisc(conversation.residency),
       h('span', {class: 'row-title', dir: 'auto'}, title),
       h('span', {class: 'row-when', title: exactTime(conversation.updated_usec)}, this.#state(conversation)),

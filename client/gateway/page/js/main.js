@@ -455,7 +455,7 @@ function makeViews() {
   $('strip').setAttribute('aria-label', t('strip.title'));
   head = makeHead();
   $('talk').append(head.element);
-  list = new ListView($('list'), {onMenu: (id, anchor) => menu(anchor, conversationItems(id)), onNew: () => go(null)});
+  list = new ListView($('list'), {addressOf, onMenu: (id, anchor) => menu(anchor, conversationItems(id)), onNew: () => go(null)});
   talk = new TalkView($('talk'), {
     onState: () => composer && drawHead(),
     onAccepted: () => composer.clear(),

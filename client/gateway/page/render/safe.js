@@ -16,6 +16,8 @@ const ATTRIBUTES = {
   td: {align: /^(?:left|right|center)$/},
   span: {class: /^hljs-[\w-]+(?: hljs-[\w-]+)*$/},
 };
+// How Markdown and highlighting write. Anything else is not even parsed, as a browser reports the styles and handlers it finds meanwhile.
+const TAG = new RegExp(`^</?(?:span|${TEXT.join('|')})(?: (?:href|title|start|class|align)="[^"<>]*")*(?: /)?>$`);
 const CONFIG = {
   ALLOWED_ATTR: ['href', 'start', 'class', 'align'], ADD_URI_SAFE_ATTR: ['start', 'align'], ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false,
   ALLOWED_URI_REGEXP: ADDRESS, RETURN_DOM_FRAGMENT: true,
@@ -32,12 +34,14 @@ const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 const PLAIN = /^[\p{L}\p{N} ,.;()'"?%+=/-]*$/u;
 
 /**
- * HTML as elements that may be shown: those of TEXT (with `code`: span alone, for highlighting) and of ATTRIBUTES, no others. Null without
- * DOMPurify.
+ * HTML as elements that may be shown: those of TEXT (with `code`: span alone, for highlighting) and of ATTRIBUTES, no others. HTML that
+ * Markdown would not write is shown as text. Null without DOMPurify.
  */
 export function toFragment(html, {code = false} = {}) {
   if (!libs.purify)
     return null;
+  if (!(html.match(/<[^>]*>?/g) ?? []).every(tag => TAG.test(tag)))
+    return textFragment(html);
   const tags = code ? ['span'] : TEXT;
   const fragment = libs.purify.sanitize(html, {...CONFIG, ALLOWED_TAGS: ['#text', ...tags]});
   for (const element of fragment.querySelectorAll('*'))
@@ -136,17 +140,20 @@ function marked(text) {
   return nodes;
 }
 
+function textFragment(text) {
+  const fragment = document.createDocumentFragment();
+  fragment.append(text);
+  return fragment;
+}
+
 let markdown = null;
 
 /** The lines of one block as a fragment, with formulas as code of the class language-math; null without the packages. */
 export function inline(source) {
   if (!libs.markdownit || !libs.purify)
     return null;
-  if (PLAIN.test(source)) {
-    const fragment = document.createDocumentFragment();
-    fragment.append(source);
-    return fragment;
-  }
+  if (PLAIN.test(source))
+    return textFragment(source);
   markdown ??= reader();
   return toFragment(markdown.renderInline(source));
 }

@@ -1,0 +1,577 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""robust.py: what a page shows is what the daemon has, whatever ends or breaks in between: a reload, connections, the gateway, the daemon. Nothing
+is said twice or lost, and each error is a sentence with what to do."""
+import contextlib
+import json
+import sys
+
+sys.dont_write_bytecode = True
+import rig
+from acts import draft, flat, grows, hears, listen, said, same, send, sentences, settles, turns, words, write
+from rig import need
+
+TEXT = sentences(11)
+HALF = sentences(2)
+MESSAGE = 'What do you remember?'
+
+
+@contextlib.contextmanager
+def replying(r, page, text=TEXT):
+    """A page, through a front, in the middle of a reply."""
+    made, front = r.opened(), r.front()
+    listen(page, text)
+    r.show(page, made, url=front.url)
+    front.reply(text)
+    send(page, MESSAGE)
+    grows(page, len(HALF))
+    yield made, front
+    front.forget()
+
+
+def whole(r, page, made, text=TEXT):
+    told = same(r, page, made, [MESSAGE])
+    need(told == [('user', MESSAGE), ('assistant', flat(text))], told)
+
+
+# ---- reloads and connections ----
+
+def test_reload(r, page):
+    """In the middle of a reply, twice: it is there, goes on, and ends as it should."""
+    with replying(r, page) as (made, front):
+        for _ in range(2):
+            page.reload()
+            grows(page, len(HALF))
+        need(r.conversation(made)['busy'], 'it is still being written')
+        whole(r, page, made)
+        asked = [path for method, path, _ in front.seen if method == 'POST' and path.endswith('/continue')]
+        need(len(asked) == 1, asked)
+
+
+def test_connection_cut(r, page):
+    with replying(r, page) as (made, front):
+        front.cut()
+        hears(page, words(page, 'talk.broken'), 'a reply goes on')
+        grows(page, len(HALF))
+        front.cut()
+        whole(r, page, made)
+
+
+def test_gateway_away(r, page):
+    """Nobody listens for a while: the page says so, keeps what is there, and catches up by itself."""
+    page.expect('ERR_', 'Failed to load')
+    with replying(r, page) as (made, front):
+        front.down()
+        hears(page, words(page, 'talk.broken'), 'the reply goes on')
+        page.one('.talk-state .broken')
+        page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the connection is said to be lost',
+                  args=[words(page, 'connection.offline')])
+        need(turns(page)[-1]['text'].startswith(HALF), 'what was there stays')
+        write(page, 'The next one.')
+        front.up()
+        page.gone('.connection')
+        page.gone('.talk-state .broken')
+        whole(r, page, made)
+        need(draft(page) == 'The next one.', draft(page))
+
+
+def test_catches_up_when_over(r, page):
+    """The reply ended while nobody listened."""
+    page.expect('ERR_', 'Failed to load')
+    with replying(r, page) as (made, front):
+        front.down()
+        r.idle(made)
+        front.up()
+        whole(r, page, made)
+
+
+def test_never_sent(r, page):
+    """Nobody listens when a message is sent: it stays in its field, and is said once when it can be."""
+    page.expect('ERR_', 'Failed to load')
+    made, front = r.opened(), r.front()
+    listen(page)
+    r.show(page, made, url=front.url)
+    front.down()
+    send(page, MESSAGE)
+    hears(page, words(page, 'talk.broken'), 'the connection is lost')
+    front.up()
+    hears(page, words(page, 'error.offline'), 'what became of it')
+    settles(page)
+    need(draft(page) == MESSAGE, draft(page))
+    need(not turns(page) and not r.turns(made), 'nothing was said')
+    front.reply('Yes.')
+    page.press('Enter')
+    page.wait("document.querySelector('#message').value === ''", 'it is accepted')
+    same(r, page, made, [MESSAGE])
+
+
+def test_answer_lost(r, page):
+    """The gateway took the message, its answer never came: the page finds out and shows the reply."""
+    made, front = r.opened(), r.front()
+    listen(page, TEXT)
+    r.show(page, made, url=front.url)
+    front.lose('/continue$')
+    front.reply(TEXT)
+    send(page, MESSAGE)
+    whole(r, page, made)
+    need(draft(page) == '', 'the draft has done its work')
+
+
+def test_late(r, page):
+    """A request that was given up and sent anew arrives after all: its message is not said a second time."""
+    page.expect('409', 'ERR_', 'Failed to load')
+    made, front = r.opened(), r.front()
+    listen(page)
+    r.show(page, made, url=front.url)
+    with front.held('/continue$'):
+        send(page, MESSAGE)
+        page.wait(lambda: any(path.endswith('/continue') for _, path, _ in front.seen), 'it is on its way')
+        front.cut()
+        hears(page, words(page, 'error.offline'), 'what became of it')
+        need(draft(page) == MESSAGE, draft(page))
+        # the second one is let through
+        with r.front().held('nothing'):
+            rule = front.rules.pop()
+            front.reply('Yes.')
+            page.press('Enter')
+            page.wait("document.querySelector('#message').value === ''", 'it is accepted')
+            settles(page)
+            front.rules.append(rule)
+    same(r, page, made, [MESSAGE])
+    r.say(made, 'Something behind it.')
+    same(r, page, made, [MESSAGE])
+
+
+def test_new_conversation_not_made(r, page):
+    """The first message of a new conversation, which cannot be made: the draft stays."""
+    page.expect('503', 'Failed to load')
+    r.clear()
+    front = r.front()
+    listen(page)
+    r.show(page, url=front.url)
+    front.refuse('POST .*/conversations$', 503, 'no_daemon', times=1)
+    send(page, MESSAGE)
+    hears(page, words(page, 'error.no_daemon'), 'why')
+    need(draft(page) == MESSAGE and not r.all(), 'nothing was made')
+    page.reload()
+    page.wait("document.querySelector('#message')?.value === a", 'the draft is kept', args=[MESSAGE])
+    front.reply('Yes.')
+    page.press('Enter') if page.focused() == ('textbox', 'Message') else send(page, MESSAGE) # pylint: disable=expression-not-assigned
+    page.wait("location.hash.startsWith('#/c/')", 'it is made')
+    made, = r.all()
+    same(r, page, made, [MESSAGE])
+
+
+# ---- several ----
+
+def test_in_step(r, page):
+    """Two tabs and the command line: messages, replies while they are written, names, memory, the end of turns, closing."""
+    other = r.page()
+    made = r.opened(name='in-step')
+    for one in (page, other):
+        listen(one, TEXT)
+        r.show(one, made)
+    r.front()
+    r.begin_scripted(made, MESSAGE, TEXT)
+    for one in (page, other):
+        grows(one, len(HALF))
+    need(r.conversation(made)['busy'], 'both see it while it is written')
+    for one in (page, other):
+        whole(r, one, made)
+    r.confab('say', '-n', 'in-step', 'Said by the command.', '--max-tokens', '3', '--temperature', '0')
+    for one in (page, other):
+        one.run('window.__bad.length = 0;')
+        same(r, one, made, [MESSAGE, 'Said by the command.'])
+    other.role('button', 'Actions for this conversation').click()
+    other.role('menuitem', 'Rename…').click()
+    other.role('textbox', 'Title')
+    other.run("document.querySelector('dialog input').select();")
+    other.insert('Named in a tab')
+    other.press('Enter')
+    for one in (page, other):
+        one.wait("document.querySelector('.talk-title').textContent === 'Named in a tab' && document.querySelector('#list').textContent.includes('Named in a tab')",
+                 'the name is everywhere')
+    r.confab('evict', 'in-step')
+    for one in (page, other):
+        one.wait("document.querySelector('.talk-head .residency').dataset.residency === 'spilled' && "
+                 "document.querySelector(`#list li[data-id=\"${a}\"] .residency`).dataset.residency === 'spilled'", 'its memory is on disk', args=[made['id']])
+    r.confab('rewind', 'in-step', '--turns', '2')
+    for one in (page, other):
+        same(r, one, made, [MESSAGE])
+        need(len(turns(one)) == 2, turns(one))
+    r.confab('close', 'in-step')
+    for one in (page, other):
+        hears(one, words(one, 'talk.closed'), 'it was closed')
+        one.wait("!document.querySelector(`#list li[data-id=\"${a}\"]`) && location.hash === '#/'", 'it is gone', args=[made['id']])
+
+
+def test_stopped_elsewhere(r, page):
+    """A reply that one tab asked for is stopped in another: both show what there is of it."""
+    other = r.page()
+    with replying(r, page) as (made, front):
+        r.show(other, made, url=front.url)
+        grows(other, len(HALF))
+        other.click('#stop')
+        for one in (page, other):
+            same(r, one, made, [MESSAGE])
+            need(words(one, 'finish.cancelled') in one.text('.turn:last-child .turn-foot'), 'it is said to be stopped')
+        shown = turns(page)[-1]['text']
+        need(flat(TEXT).startswith(shown) and len(shown) < len(TEXT), shown)
+
+
+# ---- the daemon and the gateway ----
+
+def lost(r, page, made):
+    """The message is there, its reply is said to be lost, and comes when it is asked for again."""
+    page.one('.unanswered')
+    need(words(page, 'talk.unanswered') in page.text('.unanswered'), page.text('.unanswered'))
+    need(r.turns(made) == [('user', MESSAGE)], r.turns(made))
+    same(r, page, made, [MESSAGE])
+    page.run('window.__bad.length = 0;')
+    page.role('button', 'Answer it').click()
+    page.wait("document.querySelectorAll('.turn[data-turn]').length === 2 && document.querySelector('#stop').hidden", 'it is answered')
+    same(r, page, made, [MESSAGE])
+
+
+def test_daemon_killed(r, page):
+    page.expect('503', '502', 'ERR_', 'Failed to load')
+    with replying(r, page) as (made, front):
+        r.stop_daemon(kill=True)
+        hears(page, words(page, 'talk.broken'), 'the connection is lost')
+        page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the daemon is said to be away', args=[words(page, 'connection.waiting')])
+        r.start_daemon(*rig.SLOW)
+        hears(page, words(page, 'connection.back'), 'it is back')
+        page.gone('.connection')
+        front.reply('Yes, I do.')
+        lost(r, page, made)
+
+
+def test_daemon_stopped(r, page):
+    """In good order, in the middle of a reply: what was written may be kept or not, but the page shows what there is."""
+    page.expect('503', '502', 'ERR_', 'Failed to load')
+    with replying(r, page) as (made, front):
+        r.stop_daemon()
+        page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the daemon is said to be away', args=[words(page, 'connection.waiting')])
+        r.start_daemon(*rig.SLOW)
+        page.gone('.connection')
+        front.reply('Yes, I do.')
+        kept = r.turns(made)
+        if len(kept) == 1:
+            lost(r, page, made)
+        else:
+            same(r, page, made, [MESSAGE])
+            need(flat(TEXT).startswith(kept[1][1]), kept)
+
+
+def test_gateway_restarted(r, page):
+    """By TCP: the page finds the new one at the old place, and the reply goes on."""
+    page.expect('503', '502', 'ERR_', 'Failed to load')
+    made = r.opened()
+    listen(page, TEXT)
+    r.show(page, made)
+    r.begin_scripted(made, MESSAGE, TEXT)
+    grows(page, len(HALF))
+    r.stop_gateway()
+    hears(page, words_of(page, 'talk.broken'), 'the connection is lost')
+    page.wait("document.querySelector('.connection')?.textContent.length > 20", 'the gateway is said to be away')
+    r.start_gateway()
+    page.gone('.connection')
+    whole(r, page, made)
+
+
+def words_of(page, key):
+    """words() of a page whose gateway is away: it has read them."""
+    with open(rig.PAGE + '/js/words-en.js', encoding='utf-8') as f:
+        text = f.read()
+    return text.split(f"'{key}': '", 1)[1].split("',\n", 1)[0]
+
+
+def test_no_daemon_yet(r, page):
+    """The page is opened before the daemon is there: it says so, and fills when it comes."""
+    page.expect('503', '502', 'Failed to load')
+    made = r.opened(about={'title': 'Waited for'})
+    r.say(made, MESSAGE, max_tokens=3)
+    r.stop_daemon()
+    try:
+        listen(page)
+        page.open(r.url(token=rig.TOKEN))
+        page.run('location.hash = a;', f'#/c/{made["id"]}')
+        page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the daemon is said to be away', args=[words(page, 'connection.waiting')])
+    finally:
+        r.start_daemon(*rig.SLOW)
+    page.wait("document.documentElement.dataset.connection === 'live'", 'it is there')
+    page.wait("document.querySelector('#list').textContent.includes('Waited for')", 'the list is filled')
+    same(r, page, made, [MESSAGE])
+    page.gone('.start .error')
+
+
+# ---- errors ----
+
+# docs/http.md, "Errors".
+CODES = [(400, 'invalid'), (400, 'state'), (400, 'unsupported'), (400, 'context_length_exceeded'), (400, 'format'), (403, 'permission'), (404, 'not_found'),
+         (409, 'busy'), (409, 'conflict'), (409, 'exists'), (413, 'limit'), (422, 'corrupt'), (429, 'limit'), (499, 'cancelled'), (500, 'corrupt'), (500, 'system'),
+         (502, 'protocol'), (503, 'no_daemon'), (503, 'disconnected'), (503, 'shutdown'), (503, 'unavailable'), (503, 'no_memory')]
+
+
+def test_codes_documented(_, page):
+    """The list here is that of the document, and each code has words and what to do."""
+    with open(rig.source + '/docs/http.md', encoding='utf-8') as f:
+        text = f.read()
+    table = text.split('| status | `code` |', 1)[1].split('\n\n', 1)[0] if text.count('| status | `code` |') == 1 else text.split('| status | `code` |')[-1].split('\n\n', 1)[0]
+    known = {code for _, code in CODES}
+    told = {word for row in table.split('\n') for word in row.split('`')[1::2]} - {'Host', 'Retry-After'}
+    need(told == known, (told - known, known - told))
+
+
+def test_codes_of_actions(r, page):
+    """A dialog whose action fails tells it, and stays."""
+    page.expect('the server responded with a status')
+    made, front = r.opened(), r.front()
+    listen(page)
+    r.show(page, made, url=front.url)
+    page.role('button', 'Actions for this conversation').click()
+    page.role('menuitem', 'Rename…').click()
+    page.role('textbox', 'Title')
+    for status, code in CODES:
+        front.forget()
+        front.refuse('PATCH ', status, code, message=f'made up for {code}', times=1)
+        page.press('Enter')
+        page.wait("document.querySelector('dialog .error')?.textContent.includes(a) && document.querySelector('dialog .error').textContent.includes(b)"
+                  " && document.querySelector('dialog .error').textContent.includes(c)", f'{status} {code} is told',
+                  args=[words(page, f'error.{code}'), words(page, f'error.{code}.do'), f'made up for {code}'])
+        need(page.roles('alert'), 'it is read out')
+    front.forget()
+    page.press('Enter')
+    page.gone('dialog')
+
+
+def test_codes_of_messages(r, page):
+    """A message that is refused stays in its field, beside words of why and what to do."""
+    page.expect('the server responded with a status')
+    front = r.front()
+    listen(page)
+    made = r.opened()
+    r.show(page, made, url=front.url)
+    for status, code in CODES:
+        if code == 'not_found':
+            continue
+        front.forget()
+        front.refuse('/continue$', status, code, message=f'made up for {code}', times=1)
+        page.run('window.__said.length = 0;')
+        send(page, f'A message for {status} {code}')
+        page.wait(lambda: "error" in page.js("document.querySelector('.talk-state').innerHTML"), f'{status} {code} is told')
+        settles(page)
+        page.wait(lambda: r.conversation(made)['busy'] is False, 'the daemon is idle')
+        # what may come behind it does not take it away
+        page.frames(3)
+        told = page.text('.talk-state .error')
+        need(words(page, f'error.{code}') in told and words(page, f'error.{code}.do') in told, (status, code, told))
+        need(draft(page) == f'A message for {status} {code}', draft(page))
+        need(not turns(page), turns(page))
+    need(not r.turns(made), 'nothing was said')
+    front.forget()
+    front.refuse('/continue$', 404, 'not_found', times=1)
+    send(page, 'To nobody')
+    hears(page, words(page, 'talk.closed'), 'it is not there')
+
+
+def unaware(front):
+    """Until the end of the block the page is not told what happens elsewhere."""
+    held = front.held('/watch')
+    return held
+
+
+def test_conflict(r, page):
+    """Somebody else was quicker: what is there now is shown, the message stays in its field."""
+    page.expect('409')
+    made, front = r.opened(), r.front()
+    listen(page)
+    r.show(page, made, url=front.url)
+    with unaware(front):
+        front.cut()
+        page.wait(lambda: any('/watch' in path for _, path, _ in front.seen[-3:]), 'it asks what happens')
+        r.say(made, 'Quicker.', max_tokens=3)
+        send(page, MESSAGE)
+        page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'it is told', args=[words(page, 'error.conflict')])
+        page.wait("document.querySelectorAll('.turn[data-turn]').length === 2", 'what is there is shown')
+        page.frames(3)
+        need(words(page, 'error.conflict.do') in page.text('.talk-state .error'), 'it is still told')
+        need(draft(page) == MESSAGE, draft(page))
+        page.press('Enter')
+        same(r, page, made, ['Quicker.', MESSAGE])
+
+
+def test_busy(r, page):
+    page.expect('409')
+    made, front = r.opened(), r.front()
+    listen(page)
+    r.show(page, made, url=front.url)
+    front.change('/continue$', expect_revision=None)
+    with unaware(front):
+        front.cut()
+        page.wait(lambda: any('/watch' in path for _, path, _ in front.seen[-3:]), 'it asks what happens')
+        r.begin_endless(made, 'Slower.')
+        send(page, MESSAGE)
+        hears(page, words(page, 'error.busy'), 'it is busy')
+        hears(page, words(page, 'error.busy.do'), 'what to do')
+        # the reply that is in the way is shown, and can be stopped
+        grows(page, 20)
+        need(draft(page) == MESSAGE, draft(page))
+        page.click('#stop')
+        same(r, page, made, ['Slower.'])
+    need(draft(page) == MESSAGE, draft(page))
+
+
+def test_context_full(r, page):
+    page.expect('400')
+    made = r.opened()
+    listen(page)
+    r.show(page, made)
+    message = 'long ' * 5000
+    write(page, message)
+    page.wait("document.querySelector('#cost').dataset.over === 'true'", 'it is said before it is sent')
+    page.press('Enter')
+    page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'it is told', args=[words(page, 'error.context_length_exceeded')])
+    need(draft(page) == message and not r.turns(made), 'nothing was said')
+
+
+def test_not_found(r, page):
+    """An address that leads nowhere, and a name that is taken."""
+    page.expect('404')
+    r.show(page)
+    page.run("location.hash = '#/c/999999';")
+    page.wait("document.querySelector('.start .error')?.textContent.includes(a)", 'it is told', args=[words(page, 'error.not_found')])
+    page.role('button', 'Try again')
+    page.wait("document.querySelector('.start').innerText.includes(a)", 'a way on', args=[words(page, 'list.new')])
+
+
+def test_exists(r, page):
+    page.expect('409')
+    r.opened(name='taken')
+    made = r.opened(name='free')
+    listen(page)
+    r.show(page, made)
+    page.role('button', 'Actions for this conversation').click()
+    page.role('menuitem', 'Settings…').click()
+    page.role('textbox', 'Name for the command line')
+    page.run("const name = [...document.querySelectorAll('dialog input')].find(one => one.value === 'free'); name.focus(); name.select();")
+    page.insert('taken')
+    page.press('Enter')
+    page.wait("document.querySelector('dialog .error')?.textContent.includes(a)", 'it is told', args=[words(page, 'error.exists')])
+    need(r.conversation(made)['name'] == 'free', 'nothing was changed')
+
+
+def test_limit(r, page):
+    page.expect('429', '413', '503')
+    r.clear()
+    r.stop_daemon()
+    r.start_daemon('--max-conversations', '1', *rig.SLOW)
+    try:
+        r.opened()
+        listen(page)
+        r.show(page)
+        send(page, MESSAGE)
+        hears(page, words(page, 'error.limit'), 'a limit was reached')
+        hears(page, words(page, 'error.limit.do'), 'what to do')
+        need(draft(page) == MESSAGE, draft(page))
+    finally:
+        r.stop_daemon()
+        r.start_daemon(*rig.SLOW)
+
+
+def test_wrong_token(r, page):
+    """Another token than the gateway's: the page asks, again if that is wrong, and goes on where it was."""
+    page.expect('401')
+    made = r.opened()
+    r.say(made, MESSAGE, max_tokens=3)
+    page.open(r.url(token='a-token-that-nobody-has'))
+    page.run('location.hash = a;', f'#/c/{made["id"]}')
+    page.role('dialog')
+    page.type('another-token-that-is-wrong', page.one('dialog input'))
+    page.press('Enter')
+    page.wait("document.querySelector('dialog .error')", 'it is refused')
+    page.run("document.querySelector('dialog input').select();")
+    page.insert(rig.TOKEN)
+    page.press('Enter')
+    page.gone('dialog')
+    page.wait("document.documentElement.dataset.connection === 'live'", 'the page is connected')
+    same(r, page, made, [MESSAGE])
+    need(rig.TOKEN not in page.js('JSON.stringify([location.href, {...localStorage}])'), 'the token stays in the tab')
+
+
+def test_token_ends(r, page):
+    """A token that is good no longer, in the middle of everything: the page says so, and the message stays."""
+    page.expect('401')
+    made, front = r.opened(), r.front()
+    listen(page)
+    r.show(page, made, url=front.url)
+    front.refuse('/confab/v1/', 401, 'permission')
+    front.cut()
+    page.role('dialog')
+    page.press('Escape')
+    page.gone('dialog')
+    page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'it is said', args=[words(page, 'connection.token')])
+    send(page, MESSAGE)
+    page.wait("document.querySelector('.talk-state .error')", 'the message is refused')
+    need(draft(page) == MESSAGE, draft(page))
+    front.forget()
+    page.role('button', 'Enter the token').click()
+    page.type(rig.TOKEN, page.one('dialog input'))
+    page.press('Enter')
+    page.gone('dialog')
+    page.gone('.connection')
+
+
+def test_proxy_words(r, page):
+    """A proxy that answers in words of its own."""
+    page.expect('502', '504', 'the server responded')
+    made, front = r.opened(), r.front()
+    listen(page)
+    r.show(page, made, url=front.url)
+    front.answer('/continue$', 502, '<html><h1>Bad Gateway</h1><script>window.hit = 1</script></html>', kind='text/html', times=1)
+    send(page, MESSAGE)
+    page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'it is told', args=[words(page, 'error.unavailable')])
+    need(draft(page) == MESSAGE and page.js('window.hit') is None, 'nothing of it is taken')
+
+
+# ---- in the background ----
+
+def test_background(r, page):
+    """A tab that nobody sees catches up: with what was said, and with a reply that was written meanwhile."""
+    made = r.opened()
+    listen(page, TEXT)
+    r.show(page, made)
+    other = r.page()
+    other.open('about:blank')
+    other.cdp('Page.bringToFront')
+    page.wait('document.hidden', 'nobody sees it')
+    r.begin_scripted(made, MESSAGE, TEXT)
+    r.idle(made)
+    r.patch(made, about={'title': 'While it was away'})
+    page.cdp('Page.bringToFront')
+    page.wait('!document.hidden', 'it is seen')
+    whole(r, page, made)
+    page.wait("document.title.startsWith('While it was away')", 'its title')
+
+
+def test_offline(r, page):
+    """The machine has no network for a while."""
+    page.expect('ERR_', 'Failed to load')
+    made = r.opened()
+    listen(page, TEXT)
+    r.show(page, made)
+    page.offline()
+    send(page, MESSAGE)
+    hears(page, words_of(page, 'talk.broken'), 'the connection is lost')
+    need(draft(page) == MESSAGE, draft(page))
+    page.offline(False)
+    settles(page)
+    need(draft(page) == MESSAGE and not r.turns(made), 'it was not said')
+    page.press('Enter')
+    page.wait("document.querySelector('#message').value === ''", 'it is accepted')
+    page.run('window.__bad.length = 0;')
+    settles(page)
+    need([role for role, _ in r.turns(made)] == ['user', 'assistant'], r.turns(made))
+
+
+rig.run(globals(), daemon=rig.SLOW)
