@@ -23,13 +23,14 @@ export function bytes(n) {
 
 /** Of microseconds: 340 µs, 12 ms, 1.4 s, 2 min 5 s. */
 export function duration(usec) {
-  if (usec < 1000)
+  if (usec < 999.5)
     return `${number(Math.round(usec))} µs`;
-  if (usec < 1e6)
+  if (usec < 999500)
     return `${number(Math.round(usec / 1000))} ms`;
-  if (usec < 60e6)
-    return `${(usec / 1e6).toLocaleString(language, {maximumFractionDigits: usec < 10e6 ? 1 : 0})} s`;
-  return `${number(Math.floor(usec / 60e6))} min ${number(Math.round(usec % 60e6 / 1e6))} s`;
+  if (usec < 59.5e6)
+    return `${(usec / 1e6).toLocaleString(language, {maximumFractionDigits: usec < 9.95e6 ? 1 : 0})} s`;
+  const seconds = Math.round(usec / 1e6);
+  return `${number(Math.floor(seconds / 60))} min ${seconds % 60} s`;
 }
 
 /** Tokens per second, of a number of tokens and microseconds; '' where that says nothing. */
@@ -45,9 +46,9 @@ export function when(usec, now = Date.now()) {
   const seconds = (usec / 1000 - now) / 1000;
   if (seconds > -45)
     return t('justNow');
-  if (seconds > -3600)
+  if (seconds > -59.5 * 60)
     return relative.format(Math.round(seconds / 60), 'minute');
-  if (seconds > -86400)
+  if (seconds > -23.5 * 3600)
     return relative.format(Math.round(seconds / 3600), 'hour');
   const date = new Date(usec / 1000);
   return (date.getFullYear() === new Date(now).getFullYear() ? day : dayOfYear).format(date);

@@ -37,7 +37,7 @@ export function hasWords(key) {
  * (one, other), chosen by values.n. What a language has not is told in English; an unknown key is told as it is.
  */
 export function t(key, values = {}) {
-  let text = words[key] ?? en[key] ?? key;
+  let text = [words, en].find(all => Object.hasOwn(all, key))?.[key] ?? key;
   if (typeof text === 'object')
     text = text[plurals.select(Number(values.n ?? 0))] ?? text.other;
   return text.replace(/\{(\w+)\}/g, (all, name) => {
