@@ -6,7 +6,7 @@ def test_x(r, page):
     made = r.opened()
     front = r.front()
     listen(page, sentences(11))
-    r.show(page, made, url=front.url)
+    r.show(page, made)
     page.run('''window.__log=[]; const f=window.fetch; window.fetch=async(...a)=>{const x=await f(...a); if(!String(a[0]).includes('watch')) x.clone().text().then(tt=>window.__log.push([String(a[0]).slice(30),Math.round(performance.now()),tt.slice(0,600)])); return x}''')
     r.begin_scripted(made, 'What?', sentences(11))
     time.sleep(2)

@@ -4,7 +4,7 @@
 import {Sentences} from './announce.js';
 import {call, conversationPath} from './api.js';
 import {attempt, dialog, errorView} from './dialogs.js';
-import {fill, h} from './dom.js';
+import {button, fill, h} from './dom.js';
 import {t} from './i18n.js';
 import {Reply} from './reply.js';
 import {ASIDE} from './store.js';
@@ -33,7 +33,7 @@ class Aside {
     this.turns = h('div', {class: 'turns aside-turns', tabIndex: 0, role: 'region', 'aria-label': t('talk.turns')});
     this.state = h('div', {role: 'status', class: 'talk-state'});
     this.text = h('textarea', {rows: 2, dir: 'auto', 'aria-label': t('aside.question'), on: {keydown: event => this.#key(event)}});
-    this.button = h('button', {type: 'button', class: 'primary', on: {click: () => this.#submit()}}, t('aside.ask'));
+    this.button = button(t('aside.ask'), () => this.#submit(), {class: 'primary'});
     this.element = h('div', {class: 'aside'}, h('p', {class: 'hint'}, t('aside.hint')), this.turns, this.state,
       h('div', {class: 'composer-row'}, this.text, this.button));
   }

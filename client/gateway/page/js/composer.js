@@ -4,7 +4,7 @@
 import {joinFiles} from './attachments.js';
 import {costOf, countTokens} from './cost.js';
 import {attempt, note} from './dialogs.js';
-import {fill, h, settled} from './dom.js';
+import {button, fill, h, settled} from './dom.js';
 import {t} from './i18n.js';
 import {store} from './store.js';
 
@@ -28,9 +28,9 @@ export class Composer {
     this.picker = h('input', {type: 'file', multiple: true, hidden: true, 'aria-hidden': 'true', tabIndex: -1,
       accept: 'text/*,.md,.c,.h,.py,.js,.ts,.json,.csv,.log,.xml,.yaml,.yml,.toml,.ini,.sh,.rs,.go,.java,.sql,.tex,.conf,.diff,.patch'});
     this.send = h('button', {type: 'submit', class: 'primary', id: 'send'}, t('composer.send'));
-    this.stop = h('button', {type: 'button', class: 'primary', id: 'stop', hidden: true, on: {click: () => actions.onStop()}}, t('composer.stop'));
-    this.aside = h('button', {type: 'button', id: 'aside', title: t('composer.aside.title'), on: {click: () => this.#sendAside()}}, t('composer.aside'));
-    const attach = h('button', {type: 'button', on: {click: () => this.picker.click()}}, t('composer.attach'));
+    this.stop = button(t('composer.stop'), () => actions.onStop(), {class: 'primary', id: 'stop', hidden: true});
+    this.aside = button(t('composer.aside'), () => this.#sendAside(), {id: 'aside', title: t('composer.aside.title')});
+    const attach = button(t('composer.attach'), () => this.picker.click());
     this.form = h('form', {class: 'composer', on: {submit: event => this.#submit(event)}}, this.banner, this.files, this.text,
       h('div', {class: 'composer-row'}, attach, this.picker, this.aside, this.cost, this.stop, this.send));
     host.append(this.form);
@@ -125,7 +125,7 @@ export class Composer {
   edit(turn) {
     this.#edited = turn;
     this.text.value = turn.text ?? '';
-    fill(this.banner, t('composer.editing'), ' ', h('button', {type: 'button', class: 'quiet', on: {click: () => this.endEdit()}}, t('cancel')));
+    fill(this.banner, t('composer.editing'), ' ', button(t('cancel'), () => this.endEdit(), {class: 'quiet'}));
     this.banner.hidden = false;
     this.#fit();
     this.focus();
@@ -209,8 +209,7 @@ export class Composer {
     this.files.hidden = files.length === 0;
     fill(this.files, files.map(file => h('li', {}, h('span', {dir: 'auto'}, file.name), ' ',
       h('span', {class: 'figures'}, file.n === null ? '…' : t('tokens', {n: file.n})),
-      h('button', {type: 'button', class: 'quiet', 'aria-label': t('composer.remove', {name: file.name}),
-        on: {click: () => this.#setFiles(this.#files.filter(one => one !== file))}}, '×'))));
+      button('×', () => this.#setFiles(this.#files.filter(one => one !== file)), {class: 'quiet', 'aria-label': t('composer.remove', {name: file.name})}))));
     this.costSoon?.();
   }
 

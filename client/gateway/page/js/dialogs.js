@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What floats: dialogs, menus, and notes at the lower edge that go by themselves. Dialogs are the browser's own (<dialog>), so focus stays
 // inside and comes back. A note with an undo stays long enough to be reached by keyboard, and while it has the focus or the pointer.
-import {fill, h} from './dom.js';
+import {button, fill, h} from './dom.js';
 import {hasWords, t} from './i18n.js';
 
 const NOTE_MS = 6000;
@@ -67,15 +67,12 @@ export function dialog(title, content, actions = []) {
  */
 export function menu(anchor, items) {
   closeMenu();
-  const entries = items.map(item => item === null ? h('hr') : h('button', {
-    role: 'menuitem', type: 'button', tabIndex: -1, 'aria-disabled': item.disabled ? 'true' : null, title: item.hint,
-    on: {click: () => {
+  const entries = items.map(item => item === null ? h('hr') : button(item.label, () => {
       if (item.disabled)
         return;
       close();
       item.run();
-    }},
-  }, item.label));
+    }, {role: 'menuitem', tabIndex: -1, 'aria-disabled': item.disabled ? 'true' : null, title: item.hint}));
   const element = h('div', {class: 'menu', role: 'menu', 'aria-label': anchor.getAttribute('aria-label') ?? anchor.textContent}, entries);
   const buttons = entries.filter(entry => entry.tagName === 'BUTTON');
 
@@ -141,13 +138,13 @@ function place(element, anchor) {
 export function note(text, {undo, action, label, onGone, kind} = {}) {
   const run = undo ?? action;
   let timer = 0, taken = false;
-  const button = run && h('button', {type: 'button', on: {click: () => {
+  const act = run && button(undo ? t('undo') : label, () => {
     taken = true;
     gone();
     run();
-  }}}, undo ? t('undo') : label);
-  const element = h('div', {class: 'note', dataset: {kind: kind ?? 'plain'}}, h('span', {dir: 'auto'}, text), button,
-    h('button', {type: 'button', class: 'quiet', 'aria-label': t('dismiss'), on: {click: () => gone()}}, '×'));
+  });
+  const element = h('div', {class: 'note', dataset: {kind: kind ?? 'plain'}}, h('span', {dir: 'auto'}, text), act,
+    button('×', () => gone(), {class: 'quiet', 'aria-label': t('dismiss')}));
 
   function gone() {
     clearTimeout(timer);

@@ -28,6 +28,14 @@ export function h(tag, props, ...children) {
   return element;
 }
 
+/** A button that runs something; `props` as in h(). */
+export function button(label, run, props) {
+  return h('button', {type: 'button', ...props, on: {click: run}}, label);
+}
+
+/** What a button that opens a menu has besides. */
+export const MENU = {'aria-haspopup': 'menu', 'aria-expanded': 'false'};
+
 /** An element of SVG: attributes and listeners as in h(). */
 export function svg(tag, props, ...children) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', tag);

@@ -3,7 +3,7 @@
 // ten do. Branches of one family are one row, that of the branch used last; searching shows every hit by itself.
 import {call} from './api.js';
 import {errorNote} from './dialogs.js';
-import {fill, h, perFrame, settled} from './dom.js';
+import {button, fill, h, MENU, perFrame, settled} from './dom.js';
 import {bytes, exactTime, when} from './format.js';
 import {t} from './i18n.js';
 import {residencyDisc} from './residency.js';
@@ -31,7 +31,7 @@ export class ListView {
     this.space = h('ul', {class: 'list-rows', 'aria-label': t('list.title')});
     this.scroller.append(this.space);
     fill(host, h('div', {class: 'list-head'},
-      h('button', {type: 'button', class: 'primary', id: 'new', on: {click: onNew}}, t('list.new')),
+      button(t('list.new'), onNew, {class: 'primary', id: 'new'}),
       this.search, this.tag), this.count, this.scroller);
     this.draw = perFrame(() => this.#draw());
     this.again = perFrame(() => this.#again());
@@ -223,10 +223,7 @@ export class ListView {
       h('span', {class: 'row-title', dir: 'auto'}, title),
       h('span', {class: 'row-when', title: exactTime(conversation.updated_usec)}, this.#state(conversation)),
       h('span', {class: 'row-more', dir: snippet ? 'auto' : null}, snippet ?? this.#more(conversation, branches)));
-    fill(element, link, h('button', {
-      type: 'button', class: 'row-menu quiet', 'aria-haspopup': 'menu', 'aria-expanded': 'false', 'aria-label': t('list.menuOf', {title}),
-      on: {click: event => this.onMenu(id, event.currentTarget)},
-    }, '⋯'));
+    fill(element, link, button('⋯', event => this.onMenu(id, event.currentTarget), {class: 'row-menu quiet', ...MENU, 'aria-label': t('list.menuOf', {title})}));
   }
 
   #state(conversation) {

@@ -6,7 +6,7 @@ import {ApiError, call, conversationPath, getModel, setModel, setToken, takeToke
 import {CompareView} from './compare-view.js';
 import {Composer} from './composer.js';
 import {attempt, dialog, errorNote, errorView, menu, note} from './dialogs.js';
-import {fill, h, perFrame} from './dom.js';
+import {button, fill, h, MENU, perFrame} from './dom.js';
 import {bytes} from './format.js';
 import {chooseLanguage, language, languages, t} from './i18n.js';
 import {listenToKeys, showKeys} from './keys.js';
@@ -76,8 +76,8 @@ async function openConversation(id, turn) {
     if (error.name === 'AbortError')
       return;
     talk.openNothing(h('div', {class: 'start'}, errorView(error,
-      h('button', {type: 'button', on: {click: () => route()}}, t('retry')),
-      h('button', {type: 'button', on: {click: () => go(null)}}, t('list.new')))));
+      button(t('retry'), () => route()),
+      button(t('list.new'), () => go(null)))));
   }
   tree?.show(id);
 }
@@ -288,10 +288,10 @@ function showPanel(open) {
     return;
   const host = h('div', {class: 'panel-body'});
   fill($('panel'), h('header', {class: 'panel-head'}, h('h2', {}, t('tree.title')),
-    h('button', {type: 'button', class: 'quiet', 'aria-label': t('close'), on: {click: () => {
+    button('×', () => {
       showPanel(false);
       head.tree.focus();
-    }}}, '×')), host);
+    }, {class: 'quiet', 'aria-label': t('close')})), host);
   tree = new TreeView(host, {
     onOpen: (id, turn) => go(id, turn ?? null),
     onCompare: showCompare,
@@ -339,13 +339,10 @@ function closeDrawer() {
 function makeHead() {
   const title = h('h1', {class: 'talk-title', dir: 'auto', tabIndex: -1});
   const figures = h('span', {class: 'talk-figures figures'});
-  const treeButton = h('button', {type: 'button', id: 'tree-button', 'aria-expanded': 'false', 'aria-controls': 'panel',
-    on: {click: () => showPanel(!panelOpen)}}, t('tree.button'));
-  const more = h('button', {type: 'button', class: 'quiet', 'aria-haspopup': 'menu', 'aria-expanded': 'false', 'aria-label': t('talk.more'),
-    on: {click: () => menu(more, conversationItems(talk.id))}}, '⋯');
-  const drawer = h('button', {type: 'button', class: 'drawer-button quiet', 'aria-label': t('list.show'), on: {click: openDrawer}}, '☰');
-  const page = h('button', {type: 'button', class: 'quiet', 'aria-haspopup': 'menu', 'aria-expanded': 'false', 'aria-label': t('page.menu'),
-    on: {click: () => menu(page, pageItems())}}, t('page.short'));
+  const treeButton = button(t('tree.button'), () => showPanel(!panelOpen), {id: 'tree-button', 'aria-expanded': 'false', 'aria-controls': 'panel'});
+  const more = button('⋯', () => menu(more, conversationItems(talk.id)), {class: 'quiet', ...MENU, 'aria-label': t('talk.more')});
+  const drawer = button('☰', openDrawer, {class: 'drawer-button quiet', 'aria-label': t('list.show')});
+  const page = button(t('page.short'), () => menu(page, pageItems()), {class: 'quiet', ...MENU, 'aria-label': t('page.menu')});
   const element = h('header', {class: 'talk-head'}, drawer, title, figures, treeButton, more, page);
   return {element, title, figures, tree: treeButton, more};
 }
@@ -409,9 +406,8 @@ function showConnection(state) {
   connectionNote = null;
   if (state === 'live' || state === 'connecting')
     return;
-  const button = state === 'token' ? [t('token.enter'), () => attempt(askToken)] : [t('retry'), retryNow];
   connectionNote = h('p', {class: 'connection', role: 'status'}, t(`connection.${state}`), ' ',
-    h('button', {type: 'button', on: {click: button[1]}}, button[0]));
+    state === 'token' ? button(t('token.enter'), () => attempt(askToken)) : button(t('retry'), retryNow));
   $('talk').prepend(connectionNote);
 }
 

@@ -8,7 +8,7 @@
 import {call, conversationPath} from './api.js';
 import {Sentences, announce} from './announce.js';
 import {attempt, errorNote, errorView} from './dialogs.js';
-import {fill, h, perFrame} from './dom.js';
+import {button, fill, h, perFrame} from './dom.js';
 import {t} from './i18n.js';
 import {Reply} from './reply.js';
 import {store} from './store.js';
@@ -36,7 +36,7 @@ export class TalkView {
     this.content = h('div', {class: 'turns'});
     this.state = h('div', {class: 'talk-state', role: 'status'});
     this.scroller = h('div', {class: 'talk-scroll', tabIndex: 0, role: 'region', 'aria-label': t('talk.turns')}, this.content, this.state);
-    this.toEnd = h('button', {type: 'button', class: 'to-end', hidden: true, on: {click: () => this.showEnd()}}, t('talk.toEnd'));
+    this.toEnd = button(t('talk.toEnd'), () => this.showEnd(), {class: 'to-end', hidden: true});
     host.append(this.scroller, this.toEnd);
     this.stuck = true;
     this.scroller.addEventListener('scroll', perFrame(() => this.#scrolled()), {passive: true});
@@ -117,7 +117,7 @@ export class TalkView {
   #offerAnswer() {
     const offers = this.conversation?.unanswered && !this.#reply && this.#atLast;
     this.#say(offers && h('div', {class: 'unanswered'}, h('p', {}, t('talk.unanswered')),
-      h('button', {type: 'button', on: {click: () => attempt(() => this.answer())}}, t('talk.answer'))));
+      button(t('talk.answer'), () => attempt(() => this.answer()))));
   }
 
   get #atLast() {

@@ -4,7 +4,7 @@
 import {plainText} from '../render/text-view.js';
 import {PartsView, resultsView} from '../render/part-view.js';
 import {splitFiles} from './attachments.js';
-import {fill, h} from './dom.js';
+import {button, fill, h, MENU} from './dom.js';
 import {bytes, exactTime, when} from './format.js';
 import {t} from './i18n.js';
 import {memoryLine} from './memory-line.js';
@@ -69,10 +69,8 @@ export class Turn {
     if (!found)
       return null;
     const {at, ids} = found;
-    const step = (to, sign, label) => h('button', {
-      type: 'button', class: 'quiet', 'aria-label': label, disabled: ids[to] === undefined,
-      on: {click: () => this.actions.onSibling(ids[to], turn)},
-    }, sign);
+    const step = (to, sign, label) => button(sign, () => this.actions.onSibling(ids[to], turn),
+      {class: 'quiet', 'aria-label': label, disabled: ids[to] === undefined});
     return h('span', {class: 'siblings', role: 'group', 'aria-label': t('turn.siblings')},
       step(at - 1, '‹', t('turn.before')), h('span', {class: 'figures'}, t('turn.which', {n: at + 1, of: ids.length})),
       step(at + 1, '›', t('turn.next')));
@@ -81,13 +79,13 @@ export class Turn {
   #buttons(turn) {
     if (!this.actions || turn.turn === undefined)
       return null;
-    const button = (label, run, props = {}) => h('button', {type: 'button', class: 'quiet', on: {click: run}, ...props}, label);
+    const quiet = (label, run, props) => button(label, run, {class: 'quiet', ...props});
     return h('span', {class: 'turn-actions'},
-      turn.role === 'user' && button(t('turn.edit'), () => this.actions.onEdit(turn)),
-      turn.role === 'assistant' && button(t('turn.again'), () => this.actions.onAgain(turn)),
-      button(t('turn.branch'), () => this.actions.onBranch(turn)),
-      button('⋯', event => this.actions.onMenu(turn, event.currentTarget, this),
-        {'aria-haspopup': 'menu', 'aria-expanded': 'false', 'aria-label': t('turn.more')}));
+      turn.role === 'user' && quiet(t('turn.edit'), () => this.actions.onEdit(turn)),
+      turn.role === 'assistant' && quiet(t('turn.again'), () => this.actions.onAgain(turn)),
+      quiet(t('turn.branch'), () => this.actions.onBranch(turn)),
+      quiet('⋯', event => this.actions.onMenu(turn, event.currentTarget, this),
+        {...MENU, 'aria-label': t('turn.more')}));
   }
 
   #fillBody(turn) {
