@@ -68,6 +68,8 @@ enum act {
         WARM,
         PUBLISH,
         UNPUBLISH,
+        PIN,
+        UNPIN,
         EXPORT,
         IMPORT, /* the last export */
         CLOSE,
@@ -104,10 +106,13 @@ static const struct step all_steps[] = {
         {EDIT, 2, 0, NULL, 6},
         {REWIND, 2, 0, NULL, 3},
         {EVICT, 2, 0, NULL, 0},
-        {FORK_AT, 1, 3, NULL, 3},
+        {PIN, 1, 0, NULL, 0},
+        {FORK_AT, 1, 3, NULL, 3}, /* not pinned */
         {SAY, 3, 0, LONG, 0},
         {KILL, 0, 0, NULL, 0},
         {SAY, 3, 0, SHORT, 0},
+        {UNPIN, 1, 0, NULL, 0},
+        {PIN, 3, 0, NULL, 0},
         {EVICT, 3, 0, NULL, 0},
         {EDIT, 3, 0, SHORT, 1},
         {SAY, 3, 0, LONG, 0},
@@ -230,7 +235,7 @@ static const char *arch; /* of the small model, or NULL: the bundled one */
 
 /* What a conversation is after some step, and how it goes on from there. */
 struct image {
-        bool exists, other_words; /* its tokens are those of the other model's vocabulary */
+        bool exists, pinned, other_words; /* its tokens are those of the other model's vocabulary */
         uint32_t n_turns, n_published, dropped_from, dropped_to;
         size_t n_tokens, n_next;
         int32_t tokens[MAX_HISTORY];
@@ -383,6 +388,12 @@ static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
                 q.verb = ENGINE_PUBLISH;
                 q.admin = true;
                 q.publish = s->act == PUBLISH;
+                break;
+        case PIN:
+        case UNPIN:
+                q.verb = ENGINE_UPDATE;
+                q.has_pinned = true;
+                q.pinned = s->act == PIN;
                 break;
         case EXPORT:
                 return do_export(r, &q);
@@ -549,6 +560,7 @@ static void take_image(struct erig *r, int conv, struct image *im) {
         im->n_turns = A.conv.n_turns;
         im->n_tokens = A.conv.n_tokens;
         im->n_published = A.conv.n_published;
+        im->pinned = A.conv.pinned;
         im->dropped_from = A.conv.dropped_from;
         im->dropped_to = A.conv.dropped_to;
         im->other_words = A.conv.other_vocab != (r->o.model_path == other_model);
@@ -558,10 +570,10 @@ static void take_image(struct erig *r, int conv, struct image *im) {
 }
 
 static bool same_history(const struct image *a, const struct image *b) {
-        return a->exists == b->exists && a->other_words == b->other_words &&
-               a->n_turns == b->n_turns && a->n_tokens == b->n_tokens &&
-               a->n_published == b->n_published && a->dropped_from == b->dropped_from &&
-               a->dropped_to == b->dropped_to &&
+        return a->exists == b->exists && a->pinned == b->pinned &&
+               a->other_words == b->other_words && a->n_turns == b->n_turns &&
+               a->n_tokens == b->n_tokens && a->n_published == b->n_published &&
+               a->dropped_from == b->dropped_from && a->dropped_to == b->dropped_to &&
                memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0;
 }
 
