@@ -16,7 +16,7 @@ export class Composer {
   #files = [];
   #edited = null;
   #asked = null;
-  #key = 'new';
+  #key = null; // until a conversation is open: then drafts may be kept
 
   /** `actions`: onSend(text, {edited}), onStop(), onAside(text). */
   constructor(host, actions) {
@@ -155,7 +155,7 @@ export class Composer {
   }
 
   #keep() {
-    if (this.#edited)
+    if (this.#edited || this.#key === null)
       return;
     if (this.text.value)
       localStorage.setItem(DRAFT + this.#key, this.text.value);

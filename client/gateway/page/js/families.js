@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which conversations descend from one another. Edges are the ids of parents. A parent that was closed is not there, but its id still
-// joins those that were forked from it. No document, no network.
-
-/** Ids are never used again and rise, so a parent's is the smaller one; anything else is no parent (and no circle can come of it). */
-function parentOf({id, parent}) {
-  return parent > 0 && parent < id ? parent : 0;
-}
+// Which conversations descend from one another. A parent that was closed is not there, but its id still joins those that were forked from
+// it. No document, no network.
 
 export class Families {
   #parents = new Map();
@@ -16,49 +11,34 @@ export class Families {
   set(conversations) {
     this.#parents.clear();
     this.#children.clear();
-    for (const conversation of [...conversations].sort((a, b) => a.id - b.id))
+    for (const conversation of conversations)
       this.put(conversation);
   }
 
   /** One that is new, or as it is now. */
-  put(conversation) {
-    const {id} = conversation;
-    const parent = parentOf(conversation);
-    if (this.#parents.get(id) === parent)
+  put({id, parent}) {
+    this.remove(id);
+    // Ids rise and are never used again, so a parent's is the smaller one; anything else is no parent (and no circle can come of it).
+    const above = parent > 0 && parent < id ? parent : 0;
+    this.#parents.set(id, above);
+    if (above === 0)
       return;
-    if (this.#parents.has(id))
-      this.remove(id);
-    this.#parents.set(id, parent);
-    if (parent === 0)
-      return;
-    const siblings = this.#children.get(parent) ?? [];
-    let at = siblings.length;
-    while (at > 0 && siblings[at - 1] > id)
-      at--;
-    if (at === siblings.length)
-      siblings.push(id);
-    else
-      siblings.splice(at, 0, id);
-    this.#children.set(parent, siblings);
+    const siblings = this.childrenOf(above);
+    siblings.splice(siblings.findLastIndex(other => other < id) + 1, 0, id);
+    this.#children.set(above, siblings);
   }
 
   /** One that was closed: its children stay siblings. */
   remove(id) {
-    const parent = this.#parents.get(id);
+    const siblings = this.childrenOf(this.#parents.get(id));
+    siblings.splice(siblings.indexOf(id), 1);
     this.#parents.delete(id);
-    if (!parent)
-      return;
-    const siblings = this.#children.get(parent).filter(other => other !== id);
-    if (siblings.length > 0)
-      this.#children.set(parent, siblings);
-    else
-      this.#children.delete(parent);
   }
 
   /** The oldest one of the family that has no parent there; the id itself, if it is unknown. */
   rootOf(id) {
     const top = this.#top(id);
-    return this.#parents.has(top) ? top : this.#children.get(top)?.[0] ?? id;
+    return this.#parents.has(top) ? top : this.childrenOf(top)[0] ?? id;
   }
 
   /** All of its family, parents before their children, siblings by age. */
@@ -69,14 +49,14 @@ export class Families {
       const next = pending.pop();
       if (this.#parents.has(next))
         members.push(next);
-      pending.push(...this.childrenOf(next).reverse());
+      pending.push(...this.childrenOf(next).toReversed());
     }
     return members;
   }
 
   /** Those that were forked from it, oldest first; also of one that was closed. */
   childrenOf(id) {
-    return [...this.#children.get(id) ?? []];
+    return this.#children.get(id) ?? [];
   }
 
   /** The highest id that is reached by going up: of a conversation without a parent, or of a closed parent. */

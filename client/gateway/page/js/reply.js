@@ -8,13 +8,15 @@
 //     failed ◀──not there any more── broken ──attach behind the last event──▶ reading or writing
 //
 // 1. Replies are detached: they go on when the page goes. `leave()` ends reading, `stop()` ends the reply.
-// 2. A request says which revision it expects. So where no answer came it is known whether it was taken: the revision tells.
+// 2. A request says which revision it expects. So where no answer came it is known whether it was taken: not if the revision is the same, or somebody
+//    else's message is there.
 // 3. Attaching goes on behind the last event: nothing is missed or told twice.
 import {ApiError, call, conversationPath, stream} from './api.js';
 import {store} from './store.js';
 
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 4000;
+const RECENT = 8; // turns among which a message is that may have been taken
 
 export class Reply {
   #ends = new AbortController();
@@ -34,6 +36,7 @@ export class Reply {
   /** Asks for it. `body` as in docs/http.md, `revision` the one that the conversation has. */
   async start(body, revision) {
     this.expected = revision;
+    this.message = body.message;
     const options = {body: {want_parts: true, detach: true, expect_revision: revision, ...body}, signal: this.#ends.signal};
     await this.#follow(() => stream('POST', conversationPath(this.id, 'continue'), options));
   }
@@ -51,13 +54,13 @@ export class Reply {
 
   async #follow(open) {
     let wait = FIRST_WAIT;
-    for (;;) {
+    for (let broke; ;) {
       try {
         if (await this.#read(open()))
           wait = FIRST_WAIT;
         if (this.#over)
           return;
-        this.tell('broken', new ApiError('offline', '', {retry: true}));
+        broke = new ApiError('offline', '', {retry: true});
       } catch (error) {
         if (this.#ends.signal.aborted)
           return;
@@ -67,9 +70,10 @@ export class Reply {
           this.tell('failed', error);
           return;
         }
-        this.tell('broken', error);
+        broke = error;
       }
-      open = await this.#resume(wait);
+      this.tell('broken', broke);
+      open = await this.#resume(wait, broke);
       if (!open)
         return;
       wait = Math.min(2 * wait, LONGEST_WAIT);
@@ -93,14 +97,14 @@ export class Reply {
   }
 
   /** Waits until the daemon can say whether there is something to attach to. How to go on; null: not at all. */
-  async #resume(wait) {
+  async #resume(wait, broke) {
     for (;;) {
       await this.#pause(wait);
       if (this.#ends.signal.aborted)
         return null;
       let conversation;
       try {
-        conversation = await call('GET', conversationPath(this.id), {signal: this.#ends.signal});
+        conversation = await call('GET', conversationPath(this.id), {query: {turns: !this.accepted, max_turns: RECENT}, signal: this.#ends.signal});
       } catch (error) {
         if (this.#ends.signal.aborted)
           return null;
@@ -114,7 +118,11 @@ export class Reply {
       if (!this.accepted && conversation.revision === this.expected) {
         if (conversation.busy) // it may be on its way: what could be attached to now is the reply before
           continue;
-        this.tell('failed', new ApiError('offline', '', {retry: true}));
+        this.tell('failed', broke);
+        return null;
+      }
+      if (!this.accepted && this.message !== undefined && !conversation.turns.some(({role, text}) => role === 'user' && text === this.message)) {
+        this.tell('failed', new ApiError('conflict', ''));
         return null;
       }
       this.accepted = true;

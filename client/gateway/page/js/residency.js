@@ -3,21 +3,17 @@
 import {h} from './dom.js';
 import {t} from './i18n.js';
 
-const KNOWN = new Set(['resident', 'partial', 'spilled', 'cold']);
+/** From nowhere to all of it in RAM. */
+export const RESIDENCIES = ['cold', 'spilled', 'partial', 'resident'];
 
 /** The disc, with its word as its label and title. */
 export function residencyDisc(residency) {
   return setResidency(h('span', {class: 'residency', role: 'img'}), residency);
 }
 
-/** Makes a disc tell another residency; cheap if it is the same. */
+/** Makes a disc tell another residency. */
 export function setResidency(disc, residency) {
-  const kind = KNOWN.has(residency) ? residency : 'cold';
-  if (disc.dataset.residency === kind)
-    return disc;
-  disc.dataset.residency = kind;
-  const word = t(`residency.${kind}`);
-  disc.setAttribute('aria-label', word);
-  disc.title = word;
+  disc.dataset.residency = RESIDENCIES.includes(residency) ? residency : 'cold';
+  disc.ariaLabel = disc.title = t(`residency.${disc.dataset.residency}`);
   return disc;
 }

@@ -210,12 +210,13 @@ export class TalkView {
     this.#say(null);
     this.#reply = null;
     this.actions.onState();
-    attempt(() => this.#settle(done));
+    this.#pending.done = done;
+    attempt(() => this.#settle());
   }
 
   /** What was shown is stored now: the turns get their numbers, places and figures. */
-  async #settle(done) {
-    const {turns, from, growing} = this.#pending ?? {};
+  async #settle() {
+    const {turns, from, growing, done} = this.#pending ?? {};
     const id = this.id;
     const told = await this.#ask({from_turn: from, max_turns: PAGE});
     if (id !== this.id || this.#pending?.turns !== turns)
@@ -239,7 +240,7 @@ export class TalkView {
     this.#followWriting(told);
   }
 
-  #failed(error) {
+  async #failed(error) {
     const {accepted} = this.#reply ?? {};
     this.#reply = null;
     const turns = this.#pending?.turns ?? [];
@@ -251,17 +252,16 @@ export class TalkView {
       store.remove(this.id);
       return;
     }
-    // What was accepted is there, whatever became of its reply.
-    if (accepted)
-      attempt(() => this.catchUp());
-    if (error.code === 'conflict' || error.code === 'busy')
-      attempt(() => this.catchUp());
-    if (!accepted)
-      this.#say(errorView(error));
-    else if (error.code !== 'conflict' && error.code !== 'state')
+    // What was accepted is there, whatever became of its reply, and so is what others said.
+    const {id} = this;
+    if (accepted || error.code === 'conflict' || error.code === 'busy')
+      await attempt(() => this.catchUp());
+    if (accepted && (error.code === 'conflict' || error.code === 'state'))
+      announce(t('talk.lost'));
+    else if (accepted || this.#reply || id !== this.id)
       errorNote(error);
     else
-      announce(t('talk.lost'));
+      this.#say(errorView(error));
   }
 
   // ---- what others do ----
@@ -293,22 +293,26 @@ export class TalkView {
 
   /** Shows turns that were added elsewhere, and follows a reply that is being written. */
   async catchUp() {
-    if (this.#reply || this.#loading || this.id === null)
+    if (this.#pending?.done) // the connection broke before this was known
+      await this.#settle();
+    if (this.#reply || this.#pending || this.#loading || this.id === null)
       return;
     const id = this.id;
     const told = await this.#ask({from_turn: this.#past, max_turns: PAGE});
-    if (id !== this.id || this.#reply)
+    if (id !== this.id || this.#reply || this.#pending)
       return;
     const shrunk = told.n_turns < this.#past;
-    const wasLast = this.#atLast;
+    const turns = told.turns ?? [];
     this.conversation = told;
     store.put(told);
     if (shrunk) {
       await this.open(id);
       return;
     }
-    if (wasLast)
-      this.#append(told.turns ?? []);
+    if (this.#past + turns.length >= told.n_turns)
+      this.#append(turns);
+    else
+      this.#scrolled();
     this.#offerAnswer();
     this.actions.onState();
     if (this.#atLast)

@@ -1,66 +1,42 @@
 // SPDX-License-Identifier: MIT
 // The turns of a family as one tree, and its places on the screen. No document, no network.
 //
-// 1. A node is a turn that one or several conversations have. A fork has its parent's turns up to fork_pos; what both say of a turn must
-//    agree, since either may have been rewound since. A turn that the fork cuts is the fork's own.
-// 2. Forks of a closed parent that say the same begin together, up to the smaller of their places.
-// 3. Rows go down in time, one for a node, for turns that are folded, or for the end of a conversation (a tip). A chain is straight in
+// 1. A node is a turn that one or several conversations have. Where they say the same, they have the same turn, wherever they were forked:
+//    either may have been rewound since. A turn that a fork cuts is the fork's own.
+// 2. Rows go down in time, one for a node, for turns that are folded, or for the end of a conversation (a tip). A chain is straight in
 //    one lane; what leaves it stands to the right, between where it leaves and the chain's next turn. So no line crosses another.
 
-const FIRST_WORDS = 140;
+const FIRST_WORDS = 200;
 const FOLD_PATH = 12;
 const FOLD_BRANCH = 4;
-
-/** The beginning of what a turn says, on one line. */
-export function firstWords(turn) {
-  const parts = turn.parts ?? [];
-  const part = parts.find(one => one.kind === 'text' && one.text?.trim()) ?? parts.find(one => one.kind === 'call') ?? parts[0];
-  const said = part ? (part.kind === 'call' ? `${part.name}(${part.text ?? ''})` : part.text) : turn.results?.[0]?.content ?? turn.text;
-  return (said ?? '').slice(0, 2 * FIRST_WORDS).replace(/\s+/g, ' ').trim().slice(0, FIRST_WORDS);
-}
 
 class Node {
   children = [];
   /** Ids of conversations that end here. */
   tips = [];
-  #words = null;
+  /** Ids of those that have this turn. */
+  conversations = [];
 
   constructor(key, owner, turn, parent) {
-    Object.assign(this, {key, owner, turn, parent, depth: parent ? parent.depth + 1 : 0, tree: parent ? parent.tree : {ends: []}});
+    Object.assign(this, {key, owner, turn, parent, depth: parent ? parent.depth + 1 : 0});
   }
 
-  get role() {
-    return this.turn?.role;
-  }
-
-  get start() {
-    return this.turn?.start ?? 0;
-  }
-
-  get end() {
-    return this.turn?.end ?? 0;
-  }
-
+  /** The beginning of what the turn says, on one line. */
   get text() {
-    this.#words ??= this.turn ? firstWords(this.turn) : '';
-    return this.#words;
-  }
-
-  /** Ids of conversations that have this turn. */
-  get conversations() {
-    return this.tree.ends.slice(this.first, this.past);
+    const {parts = [], results, text} = this.turn;
+    const part = parts.find(one => one.kind === 'text' && one.text?.trim()) ?? parts.find(one => one.kind === 'call') ?? parts[0];
+    const said = part?.kind === 'call' ? `${part.name}(${part.text ?? ''})` : part?.text ?? results?.[0]?.content ?? text ?? '';
+    return said.slice(0, FIRST_WORDS).replace(/\s+/g, ' ').trim();
   }
 
   has(id) {
-    const at = this.tree.at.get(id);
-    return at >= this.first && at < this.past;
+    return this.conversations.includes(id);
   }
 }
 
 /** Whether two conversations mean the same turn. */
 export function same(a, b) {
-  return a.role === b.role && a.start === b.start && a.end === b.end && a.text === b.text &&
-    (a.created_usec === undefined || b.created_usec === undefined || a.created_usec === b.created_usec);
+  return a.role === b.role && a.start === b.start && a.end === b.end && a.text === b.text && a.created_usec === b.created_usec;
 }
 
 /**
@@ -70,170 +46,110 @@ export function same(a, b) {
 export function buildTree(members) {
   const root = new Node('root', 0, null, null);
   const tips = new Map();
-  const sorted = [...members].sort((a, b) => a.conversation.id - b.conversation.id);
-  const there = new Map(sorted.map(member => [member.conversation.id, member.conversation]));
-  for (const {conversation, turns} of sorted) {
-    const parent = tips.get(conversation.parent);
-    const from = parent ? agreed(parent, conversation, turns) : root;
-    const tip = addTurns(from, conversation, turns, there);
-    tip.tips.push(conversation.id);
-    tips.set(conversation.id, tip);
+  for (const {conversation: {id, parent}, turns} of members.toSorted((a, b) => a.conversation.id - b.conversation.id)) {
+    const first = turns[0]?.turn ?? 0;
+    let at = tips.get(parent) ?? root;
+    while (at.depth > first)
+      at = at.parent;
+    for (const turn of turns) {
+      let next = at.children.find(node => same(node.turn, turn));
+      if (!next)
+        at.children.push(next = new Node(`${id}:${turn.turn}`, id, turn, at));
+      at = next;
+    }
+    at.tips.push(id);
+    tips.set(id, at);
+    for (; at; at = at.parent)
+      at.conversations.push(id);
   }
-  count(root);
-  root.tree.at = new Map(root.tree.ends.map((id, at) => [id, at]));
   return root;
 }
 
-/** The last node of the parent's path that the fork has as well. */
-function agreed(parentTip, conversation, turns) {
-  let at = parentTip;
-  const first = turns[0]?.turn ?? 0;
-  const past = turns.length > 0 ? first + turns.length : conversation.n_turns ?? Infinity;
-  while (at.depth > 0 && (at.end > conversation.fork_pos || at.depth > past))
-    at = at.parent;
-  let last = at;
-  for (let node = at; node.depth > first; node = node.parent)
-    if (!same(node.turn, turns[node.depth - 1 - first]))
-      last = node.parent;
-  return last;
-}
-
-/** Adds what is behind `from` and returns the last node. */
-function addTurns(from, conversation, turns, there) {
-  const {id} = conversation;
-  const closed = conversation.parent > 0 && !there.has(conversation.parent);
-  let at = from;
-  for (const turn of turns) {
-    if (turn.turn < from.depth)
-      continue;
-    const joined = closed && turn.end <= conversation.fork_pos && at.children.find(node => {
-      const other = there.get(node.owner);
-      return other.parent === conversation.parent && turn.end <= other.fork_pos && same(node.turn, turn);
-    });
-    if (joined) {
-      at = joined;
-    } else {
-      const node = new Node(`${id}:${turn.turn}`, id, turn, at);
-      at.children.push(node);
-      at = node;
-    }
-  }
-  return at;
-}
-
-/** Numbers the ends of conversations so that those below a node are next to each other. */
-function count(root) {
-  const {ends} = root.tree;
-  const pending = [root];
-  const entered = [];
-  while (pending.length > 0) {
-    const node = pending.pop();
-    if (node === null) {
-      entered.pop().past = ends.length;
-      continue;
-    }
-    node.first = ends.length;
-    ends.push(...node.tips);
-    entered.push(node);
-    pending.push(null);
-    for (let i = node.children.length - 1; i >= 0; i--)
-      pending.push(node.children[i]);
-  }
-}
-
-/** What follows a node: nodes and ends, {id, node} or {id, tip}, by the age of the conversation that brought it. */
+/** What follows a node: nodes, and ends of conversations {tip: id}, by the age of the conversation that brought them. */
 function followers(node) {
-  const all = node.children.map(child => ({id: child.owner, node: child}));
-  all.push(...node.tips.map(id => ({id, tip: id})));
-  return all.sort((a, b) => a.id - b.id);
+  const ends = node.tips.map(id => ({tip: id, owner: id, conversations: [id]}));
+  return [...node.children, ...ends].sort((a, b) => a.owner - b.owner);
 }
 
-/** Which of them goes on in the same lane. */
+/** Which of them goes on in the same lane: the open path, or a turn, or one of the same conversation. */
 function straight(node, all, pathOf) {
-  const path = all.find(one => one.tip === pathOf || one.node?.has(pathOf));
-  const own = one => one.id === node.owner;
-  return path ?? all.find(one => one.node && own(one)) ?? all.find(one => one.node) ?? all.find(own) ?? all[0];
+  const rank = one => (one.conversations.includes(pathOf) ? 4 : 0) + (one.turn ? 2 : 0) + (one.owner === node.owner ? 1 : 0);
+  return all.reduce((best, one) => rank(one) > rank(best) ? one : best);
 }
 
 /**
- * The places of a tree: `rows`, top to bottom, and `edges`. `pathOf` is the conversation that lies straight in lane 0. Runs of turns
- * without a branch are folded, but for those whose key is in `open`.
+ * The places of a tree: `rows`, top to bottom, by key in `index`, and `edges`. `pathOf` is the conversation that lies straight in lane 0.
+ * Runs of turns without a branch are folded, but for those whose key is in `open`.
  * A row: {key, kind: 'root' | 'turn' | 'fold' | 'tip', x: lane, y: number of the row, level, place and group.size among its siblings,
- * strong: on the path, node, tip: id, nodes: those of a fold, open}. An edge: {from, to: keys, lane, toLane, start, end: y, strong}: down
- * in `lane`, or from `lane` to `toLane` within the row `end`.
+ * strong: on the path, conversations: ids of those that pass it, node, tip: id, nodes: those of a fold, open}.
+ * An edge leads to `row`, {lane, toLane, start, end: y}: down in `lane`, or from `lane` to `toLane` within the row `end`.
  */
 export function layoutTree(root, {pathOf, open = new Set(), foldPath = FOLD_PATH, foldBranch = FOLD_BRANCH} = {}) {
   const layout = {rows: [], edges: [], index: new Map(), lanes: 1, pathOf};
-  const context = {layout, open, pathOf, foldPath, foldBranch};
-  const trunk = {lane: 0, level: 1, group: {size: 0}, from: null, rows: []};
+
+  /** One row more, with the line that leads to it. */
+  function place(chain, row) {
+    const {lane, level, group, rows, from} = chain;
+    const before = rows.at(-1) ?? from;
+    const y = layout.rows.length;
+    Object.assign(row, {x: lane, y, level, chain, group, place: ++group.size, strong: row.conversations.includes(pathOf)});
+    if (before)
+      layout.edges.push({row, lane: before.x, toLane: lane, start: before === from ? y - 1 : before.y, end: y});
+    layout.lanes = Math.max(layout.lanes, lane + 1);
+    layout.index.set(row.key, row);
+    layout.rows.push(row);
+    rows.push(row);
+  }
+
+  function placeTurns(chain, nodes) {
+    for (const node of nodes)
+      place(chain, {kind: node.turn ? 'turn' : 'root', key: node.key, node, conversations: node.conversations});
+  }
+
+  /** Turns that follow one another without a branch: the first, what is between, and the last. */
+  function placeRun(chain, run) {
+    const inner = run.slice(1, -1);
+    const folds = inner.length >= (run[0]?.has(pathOf) ? foldPath : foldBranch);
+    const key = `fold:${inner[0]?.key}`;
+    placeTurns(chain, run.slice(0, 1));
+    if (folds)
+      place(chain, {kind: 'fold', key, nodes: inner, node: inner.at(-1), conversations: inner[0].conversations, open: open.has(key)});
+    if (!folds || open.has(key))
+      placeTurns(chain, inner);
+    placeTurns(chain, run.slice(1).slice(-1));
+  }
+
+  /** A chain from `next` to its end; whatever leaves it is placed before what goes on. */
+  function placeChain(chain, next) {
+    for (;;) {
+      const run = [];
+      let all = [next];
+      while (all.length === 1 && all[0] instanceof Node) {
+        run.push(all[0]);
+        all = followers(all[0]);
+      }
+      placeRun(chain, run);
+      if (all.length === 1) {
+        const {tip, conversations} = all[0];
+        place(chain, {kind: 'tip', key: `tip:${tip}`, tip, node: run.at(-1), conversations});
+        return;
+      }
+      next = straight(run.at(-1), all, pathOf);
+      const from = chain.rows.at(-1);
+      const group = {size: 0};
+      from.sides = [];
+      for (const one of all.filter(other => other !== next)) {
+        const side = {lane: chain.lane + 1, level: chain.level + 1, group, from, rows: []};
+        from.sides.push(side);
+        placeChain(side, one);
+      }
+    }
+  }
+
   const all = followers(root);
-  const pending = [{chain: trunk, next: all.length > 1 ? {node: root} : all[0]}];
-  while (pending.length > 0) {
-    const task = pending.pop();
-    if (task.next)
-      runOn(context, task, pending);
-  }
-  layout.height = layout.rows.length;
+  if (all.length > 0)
+    placeChain({lane: 0, level: 1, group: {size: 0}, rows: []}, all.length > 1 ? root : all[0]);
   return layout;
-}
-
-/** Places a chain up to where it branches, or to its end; what follows is put on the stack. */
-function runOn(context, {chain, next}, pending) {
-  const run = [];
-  let at = next, all = [];
-  while (at?.node) {
-    run.push(at.node);
-    all = followers(at.node);
-    if (all.length > 1)
-      break;
-    [at] = all;
-  }
-  placeRun(context, chain, run);
-  if (!at.node) {
-    place(context, chain, {kind: 'tip', key: `tip:${at.tip}`, tip: at.tip, node: run.at(-1) ?? null, strong: at.tip === context.pathOf});
-    return;
-  }
-  const main = straight(at.node, all, context.pathOf);
-  const from = chain.rows.at(-1);
-  const group = {size: 0};
-  pending.push({chain, next: main});
-  const sides = all.filter(one => one !== main).map((one, index) => ({
-    chain: {lane: chain.lane + 1, level: chain.level + 1, group, from, index, rows: []}, next: one,
-  }));
-  from.sides = sides.map(side => side.chain);
-  pending.push(...sides.reverse());
-}
-
-function placeRun(context, chain, run) {
-  const inner = run.slice(1, -1);
-  const strong = run[0]?.has(context.pathOf) ?? false;
-  const least = strong ? context.foldPath : context.foldBranch;
-  const fold = inner.length >= least && {kind: 'fold', key: `fold:${inner[0].key}`, nodes: inner};
-  run.forEach((node, i) => {
-    const kind = node.turn ? 'turn' : 'root';
-    if (fold && i === 1)
-      place(context, chain, {...fold, node: inner.at(-1), strong, open: context.open.has(fold.key)});
-    if (!fold || i === 0 || i === run.length - 1 || context.open.has(fold.key))
-      place(context, chain, {kind, key: node.key, node, strong});
-  });
-}
-
-/** One row more, with the line that leads to it. */
-function place({layout}, chain, row) {
-  const {lane, level, group} = chain;
-  const before = chain.rows.at(-1);
-  const y = layout.rows.length;
-  const line = (from, fromLane, start, strong) =>
-    layout.edges.push({from: from.key, to: row.key, lane: fromLane, toLane: lane, start, end: y, strong});
-  Object.assign(row, {x: lane, y, level, chain, place: ++group.size, group, number: chain.rows.length});
-  layout.rows.push(row);
-  layout.index.set(row.key, row);
-  layout.lanes = Math.max(layout.lanes, lane + 1);
-  if (before)
-    line(before, lane, before.y, row.strong);
-  else if (chain.from)
-    line(chain.from, lane - 1, y - 1, false);
-  chain.rows.push(row);
 }
 
 /**
@@ -245,15 +161,17 @@ export function neighbour(layout, key, direction) {
   const row = layout.index.get(key);
   if (!row)
     return null;
-  const {chain} = row;
-  const siblings = chain.from?.sides ?? [];
+  const {chain: {rows, from}, chain} = row;
+  const at = rows.indexOf(row);
+  const siblings = from?.sides ?? [];
+  const place = siblings.indexOf(chain);
   const found = {
-    up: () => chain.rows[row.number - 1] ?? chain.from,
-    down: () => chain.rows[row.number + 1],
-    right: () => row.sides?.[0].rows[0] ?? siblings[chain.index + 1]?.rows[0],
-    left: () => siblings[chain.index - 1]?.rows[0] ?? chain.from,
-    home: () => layout.rows[0],
-    end: () => layout.index.get(`tip:${layout.pathOf}`) ?? layout.rows.at(-1),
-  }[direction]();
+    up: rows[at - 1] ?? from,
+    down: rows[at + 1],
+    right: row.sides?.[0].rows[0] ?? siblings[place + 1]?.rows[0],
+    left: siblings[place - 1]?.rows[0] ?? from,
+    home: layout.rows[0],
+    end: layout.index.get(`tip:${layout.pathOf}`) ?? layout.rows.at(-1),
+  }[direction];
   return found?.key ?? null;
 }
