@@ -115,3 +115,30 @@ def same(r, page, conversation, said_once=()):
     bad = page.js('window.__bad ?? []')
     need(not bad, bad[:5])
     return expected
+
+
+# Elements that stick out of #talk to the side, and are not cut off or scrolled by something within it.
+OUTSIDE = '''
+  const talk = document.querySelector(a).getBoundingClientRect();
+  const found = [];
+  for (const one of document.querySelectorAll(`${a} *`)) {
+    const box = one.getBoundingClientRect();
+    if (box.width === 0 || box.height === 0 || (box.left >= talk.left - 1 && box.right <= talk.right + 1) || one.closest('.unseen, svg, .katex-mathml'))
+      continue;
+    let cut = one.parentElement;
+    while (cut && cut.matches(`${a} *`) && getComputedStyle(cut).overflowX === 'visible')
+      cut = cut.parentElement;
+    const limit = cut?.matches(`${a} *`) ? cut.getBoundingClientRect() : null;
+    if (!limit || limit.left < talk.left - 1 || limit.right > talk.right + 1)
+      found.push(`${one.outerHTML.slice(0, 120)} at ${box.left}..${box.right} of ${talk.left}..${talk.right}`);
+  }
+  return found.slice(0, 5);
+'''
+
+
+def within(page, place='#talk'):
+    """Nothing makes the page scroll to the side or leaves its column."""
+    width = page.js('[document.documentElement.scrollWidth, document.body.scrollWidth, innerWidth, document.documentElement.scrollLeft]')
+    need(width[0] <= width[2] and width[1] <= width[2] and width[3] == 0, f'the page scrolls to the side: {width}')
+    outside = page.run(OUTSIDE, place)
+    need(not outside, f'outside of {place}: {outside}')

@@ -14,7 +14,7 @@ import rig
 
 MOST = 10000
 FLAGS = '--max-conversations', str(2 * MOST)
-MENU = re.compile('^Actions for ')
+GONE = '404' # of what is closed just when the page asks for it
 
 # Its rows that are elements, in order.
 ROWS = '''[...document.querySelectorAll('#list li')].map(li => ({
@@ -212,6 +212,7 @@ def test_search(r, page):
     page.press('ArrowDown', 'Enter')
     wait_open(page, plain, 2)
     # one that is closed elsewhere is found no more, at once
+    page.expect(GONE)
     r.delete(plain)
     no_row(page, plain)
     page.wait("document.querySelector('.list-count').innerText === '0 found'", 'nothing is found any more')
@@ -426,13 +427,14 @@ def test_closed_elsewhere(r, page):
     page.wait("location.hash === '#/' && document.title === 'confab' && !document.querySelector('.turn')", 'nothing of it is shown')
     rig.need(page.text('.list-count') == 'No conversations yet.', page.text('.list-count'))
     # the address of one that was closed says so
-    page.expect('404')
+    page.expect(GONE)
     page.run("location.hash = `#/c/${a}`;", made['id'])
     page.wait("document.querySelector('#talk [role=alert]')?.innerText.includes('This conversation is not there any more.')", 'that is said')
 
 
 def test_family(r, page):
     """Branches are one row with their number: that of the open one, or else of the one that was used last."""
+    page.expect(GONE)
     r.clear()
     trunk = r.opened(about={'title': 'Trunk'})
     r.say(trunk, 'Hello.')
@@ -466,6 +468,7 @@ def test_family(r, page):
 
 def test_command(r, page):
     """What the command does is seen without a reload."""
+    page.expect(GONE)
     r.clear()
     r.show(page)
     page.wait("document.querySelector('.list-count')?.innerText === 'No conversations yet.'", 'there is nothing')

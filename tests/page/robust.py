@@ -96,7 +96,7 @@ def test_never_sent(r, page):
     send(page, MESSAGE)
     hears(page, words(page, 'talk.broken'), 'the connection is lost')
     front.up()
-    hears(page, words(page, 'error.offline'), 'what became of it')
+    page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'what became of it', args=[words(page, 'error.offline')])
     settles(page)
     need(draft(page) == MESSAGE, draft(page))
     need(not turns(page) and not r.turns(made), 'nothing was said')
@@ -168,7 +168,7 @@ def test_late(r, page):
         send(page, MESSAGE)
         page.wait(lambda: any(path.endswith('/continue') for _, path, _ in front.seen), 'it is on its way')
         front.cut()
-        hears(page, words(page, 'error.offline'), 'what became of it')
+        page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'what became of it', args=[words(page, 'error.offline')])
         need(draft(page) == MESSAGE, draft(page))
         # the second one is let through
         rule = front.rules.pop()
@@ -213,13 +213,14 @@ def test_in_step(r, page):
     for one in (page, other):
         listen(one, TEXT)
         r.show(one, made)
-    r.front()
+    write(other, 'Not sent yet.')
     r.begin_scripted(made, MESSAGE, TEXT)
     for one in (page, other):
         grows(one, len(HALF))
     need(r.conversation(made)['busy'], 'both see it while it is written')
     for one in (page, other):
         whole(r, one, made)
+    need(draft(other) == 'Not sent yet.', 'what somebody else says takes no draft away')
     r.confab('say', '-n', 'in-step', 'Said by the command.', '--max-tokens', '3', '--temperature', '0')
     for one in (page, other):
         one.run('window.__bad.length = 0;')
@@ -269,7 +270,6 @@ def lost(r, page, made):
     need(words(page, 'talk.unanswered') in page.text('.unanswered'), page.text('.unanswered'))
     need(r.turns(made) == [('user', MESSAGE)], r.turns(made))
     same(r, page, made, [MESSAGE])
-    page.run('window.__bad.length = 0;')
     page.role('button', 'Answer it').click()
     page.wait("document.querySelectorAll('.turn[data-turn]').length === 2 && document.querySelector('#stop').hidden", 'it is answered')
     same(r, page, made, [MESSAGE])
@@ -284,7 +284,7 @@ def test_daemon_killed(r, page):
         r.start_daemon(*rig.SLOW)
         hears(page, words(page, 'connection.back'), 'it is back')
         page.gone('.connection')
-        front.reply('Yes, I do.')
+        front.reply(HALF)
         lost(r, page, made)
 
 
@@ -296,7 +296,7 @@ def test_daemon_stopped(r, page):
         page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the daemon is said to be away', args=[words(page, 'connection.waiting')])
         r.start_daemon(*rig.SLOW)
         page.gone('.connection')
-        front.reply('Yes, I do.')
+        front.reply(HALF)
         kept = r.turns(made)
         if len(kept) == 1:
             lost(r, page, made)
@@ -313,12 +313,19 @@ def test_gateway_restarted(r, page):
     r.show(page, made)
     r.begin_scripted(made, MESSAGE, TEXT)
     grows(page, len(HALF))
-    r.stop_gateway()
+    r.gateway.kill()
     hears(page, words_of(page, 'talk.broken'), 'the connection is lost')
     page.wait("document.querySelector('.connection')?.textContent.length > 20", 'the gateway is said to be away')
     r.start_gateway()
     page.gone('.connection')
     whole(r, page, made)
+    # in good order
+    r.begin_scripted(made, 'And now?', 'Yes. ' * 20)
+    page.wait("document.querySelectorAll('.turn').length === 4", 'the next one begins')
+    r.stop_gateway()
+    r.start_gateway()
+    page.run('window.__bad.length = 0;')
+    same(r, page, made, [MESSAGE, 'And now?'])
 
 
 def words_of(page, key):

@@ -574,9 +574,9 @@ def test_compare_narrow(r, page):
     page.gone('.compare')
 
 
-LONG = {name: test for name, test in globals().items() if 'thousand' in name}
-SHORT = {name: test for name, test in globals().items() if name.startswith('test_') and name not in LONG}
+ALL = {name: test for name, test in globals().items() if name.startswith('test_')}
 chosen = sys.argv[6:]
-for tests, model in (SHORT, SMALL), (LONG, FAST):
-    if not chosen or set(chosen) & set(tests):
+for large, model in (False, SMALL), (True, FAST):
+    tests = {name: test for name, test in ALL.items() if ('thousand' in name) == large and name in (chosen or ALL)}
+    if tests:
         rig.run(tests, model=model)

@@ -27,8 +27,12 @@ export class Sentences {
     let last = 0;
     for (const match of this.#rest.matchAll(END))
       last = match.index + match[0].length;
-    if (last === 0)
+    if (last === 0) {
+      // More of it would not be said; its end is still looked for.
+      if (this.#rest.length > 2 * LONGEST)
+        this.#rest = this.#rest.slice(0, LONGEST) + this.#rest.slice(-8);
       return;
+    }
     announce(this.#rest.slice(0, last));
     this.#rest = this.#rest.slice(last);
   }

@@ -140,7 +140,7 @@ export async function* stream(method, path, options) {
       for (const event of parser.push(decoder.decode(value, {stream: true}))) {
         if (event.comment !== undefined)
           continue;
-        const data = JSON.parse(event.data);
+        const data = parsed(event.data);
         if (event.event === 'error')
           throw new ApiError(data.code, data.message, {retry: data.retry});
         yield {id: event.id, event: event.event, data};
@@ -148,6 +148,14 @@ export async function* stream(method, path, options) {
     }
   } finally {
     reader.cancel().catch(() => {});
+  }
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new ApiError('protocol', error.message);
   }
 }
 

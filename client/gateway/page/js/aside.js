@@ -25,8 +25,10 @@ export async function askAside(conversation, question) {
 }
 
 class Aside {
+  #asked = null; // the promise of #fork
   #fork = null;
   #reply = null;
+  #ended = false;
 
   constructor(conversation) {
     this.conversation = conversation;
@@ -59,11 +61,15 @@ class Aside {
     this.turns.append(message.element, growing.element);
     this.button.disabled = true;
     try {
-      this.#fork ??= await call('POST', conversationPath(this.conversation.id, 'fork'),
-        {body: {about: {session: ASIDE, expires_after: KEEP_SECONDS}}});
+      this.#asked ??= call('POST', conversationPath(this.conversation.id, 'fork'), {body: {about: {session: ASIDE, expires_after: KEEP_SECONDS}}});
+      this.#fork = await this.#asked;
+      if (this.#ended)
+        return;
       this.#reply = new Reply(this.#fork.id, (kind, data) => this.#told(kind, data, growing, sentences));
       await this.#reply.start({message: question}, this.#fork.revision);
     } catch (error) {
+      if (!this.#fork)
+        this.#asked = null;
       fill(this.state, errorView(error));
       growing.element.remove();
     }
@@ -95,8 +101,10 @@ class Aside {
   }
 
   async end() {
+    this.#ended = true;
     this.#reply?.leave();
-    if (this.#fork)
+    // It may be on its way still.
+    if (await this.#asked?.catch(() => null))
       await attempt(async () => {
         await call('POST', conversationPath(this.#fork.id, 'cancel'), {body: {}});
         await call('DELETE', conversationPath(this.#fork.id));

@@ -15,6 +15,7 @@ const DRAFT = 'confab.draft.';
 export class Composer {
   #files = [];
   #edited = null;
+  #sent = null;
   #asked = null;
   #key = null; // until a conversation is open: then drafts may be kept
 
@@ -77,7 +78,7 @@ export class Composer {
 
   /** A text that was to be said here: it is there until it is accepted. */
   put(text) {
-    this.text.value = text;
+    this.text.value = this.#sent = text;
     this.#keep();
     this.#fit();
     this.costSoon();
@@ -113,10 +114,12 @@ export class Composer {
 
   /** The message was accepted: the draft has done its work. */
   clear() {
-    localStorage.removeItem(DRAFT + this.#key);
-    this.text.value = '';
     this.#setFiles([]);
-    this.endEdit();
+    if (!this.#edited && this.text.value !== this.#sent) // the next one was begun
+      return;
+    localStorage.removeItem(DRAFT + this.#key);
+    if (!this.#edited)
+      this.text.value = '';
     this.#fit();
     this.costSoon();
   }
@@ -146,6 +149,7 @@ export class Composer {
     const text = joinFiles(this.text.value, this.#files);
     if (!text || this.busy)
       return;
+    this.#sent = this.text.value;
     this.actions.onSend(text, {edited: this.#edited});
   }
 

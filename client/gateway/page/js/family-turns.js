@@ -9,7 +9,7 @@ const PAGE = 200;
 const AT_ONCE = 6;
 
 /**
- * [{conversation, revision, turns}] of these ids, without those that are there no longer; parents come before their forks. `known` keeps by
+ * [{conversation, turns}] of these ids, without those that are there no longer; parents come before their forks. `known` keeps by
  * id what was read, until that conversation changes.
  */
 export async function loadTurns(ids, known, signal) {
@@ -22,7 +22,7 @@ export async function loadTurns(ids, known, signal) {
     }
   };
   await Promise.all(Array.from({length: AT_ONCE}, work));
-  return ids.filter(id => known.has(id) && store.get(id)).map(id => ({conversation: store.get(id), ...known.get(id)}));
+  return ids.filter(id => known.has(id) && store.get(id)).map(id => ({conversation: store.get(id), turns: known.get(id).turns}));
 }
 
 async function loadOne(id, parentRead, known, signal) {

@@ -3,6 +3,7 @@
 // new conversation), #/c/ID or #/c/ID/TURN, with /m/MODEL in front where there are several daemons.
 import {askAside} from './aside.js';
 import {ApiError, call, conversationPath, getModel, setModel, setToken, takeToken} from './api.js';
+import {splitFiles} from './attachments.js';
 import {CompareView} from './compare-view.js';
 import {Composer} from './composer.js';
 import {attempt, dialog, errorNote, errorView, menu, note} from './dialogs.js';
@@ -102,12 +103,14 @@ async function changeModel(name) {
 
 // ---- what is said ----
 
+/** Of the first words, or of the file that is in their place; whole characters, none of which controls anything. */
 function titleFrom(text) {
-  const line = text.replace(/\s+/g, ' ').trim();
+  const [first] = splitFiles(text);
+  const line = [...(first?.name ?? first?.text ?? '').replace(/[\s\p{Cc}]+/gu, ' ').trim()];
   if (line.length <= TITLE_LENGTH)
-    return line;
-  const cut = line.slice(0, TITLE_LENGTH);
-  return `${cut.slice(0, Math.max(cut.lastIndexOf(' '), TITLE_LENGTH / 2))}…`;
+    return line.join('');
+  const cut = line.slice(0, TITLE_LENGTH).join(''), space = cut.lastIndexOf(' ');
+  return `${space > TITLE_LENGTH / 2 ? cut.slice(0, space) : cut}…`;
 }
 
 async function send(text, {edited}) {

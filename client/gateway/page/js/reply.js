@@ -64,8 +64,10 @@ export class Reply {
       } catch (error) {
         if (this.#ends.signal.aborted)
           return;
-        if (!(error instanceof ApiError))
+        if (!(error instanceof ApiError)) {
+          this.tell('failed', new ApiError('unknown', error.message));
           throw error;
+        }
         if (!isBreak(error)) {
           this.tell('failed', error);
           return;

@@ -7,9 +7,10 @@ import {h} from './dom.js';
 import {t} from './i18n.js';
 import {store} from './store.js';
 
+// With the daemon's defaults, which an emptied field is set to: what is unset in an Update stays.
 const SAMPLING = [
-  ['temperature', {min: 0, max: 10, step: 0.05}], ['top_p', {min: 0, max: 1, step: 0.01}], ['top_k', {min: 0, step: 1}],
-  ['min_p', {min: 0, max: 1, step: 0.01}], ['repetition_penalty', {min: 0, max: 10, step: 0.05}], ['seed', {pattern: '[0-9]*'}],
+  ['temperature', {min: 0, max: 10, step: 0.05}, 0.8], ['top_p', {min: 0, max: 1, step: 0.01}, 0.95], ['top_k', {min: 0, step: 1}, 40],
+  ['min_p', {min: 0, max: 1, step: 0.01}, 0.05], ['repetition_penalty', {min: 0, max: 10, step: 0.05}, 1], ['seed', {pattern: '[0-9]*'}],
 ];
 const PAGE = 200;
 
@@ -23,14 +24,14 @@ function field(label, input, hint) {
 
 /** Fields for sampling; `read()` gives what was filled in. */
 export function samplingFields(sampling = {}) {
-  const inputs = SAMPLING.map(([name, limits]) => [name, h('input', {
+  const inputs = SAMPLING.map(([name, limits, usual]) => [name, h('input', {
     type: name === 'seed' ? 'text' : 'number', inputmode: name === 'seed' ? 'numeric' : null, value: sampling[name] ?? '',
     placeholder: t('settings.default'), ...limits,
-  })]);
+  }), usual]);
   const element = h('fieldset', {class: 'sampling'}, h('legend', {}, t('settings.sampling')),
     inputs.map(([name, input]) => field(t(`settings.${name}`), input)));
-  const read = () => Object.fromEntries(inputs.filter(([, input]) => input.value !== '')
-    .map(([name, input]) => [name, name === 'seed' ? input.value : Number(input.value)]));
+  const valueOf = ([name, {value}, usual]) => value === '' ? name in sampling ? usual : undefined : name === 'seed' ? value : Number(value);
+  const read = () => Object.fromEntries(inputs.map(one => [one[0], valueOf(one)]));
   return {element, read};
 }
 
@@ -65,13 +66,19 @@ function messageOf(turn) {
 
 /** The same conversation with another text of the system: a new one. */
 async function withSystem(conversation, system) {
+  const {sampling, overflow, tools} = conversation;
   const turns = (await allTurns(conversation.id)).filter((turn, i) => !(i === 0 && turn.role === 'system'));
   const made = await call('POST', 'conversations', {body: {
-    ...(system ? {system} : {}), sampling: conversation.sampling,
+    ...(system ? {system} : {}), sampling, overflow, tools,
     about: {title: store.titleOf(conversation), tags: conversation.about?.tags ?? []},
   }});
-  if (turns.length > 0)
-    await call('POST', conversationPath(made.id, 'continue'), {body: {messages: turns.map(messageOf), max_tokens: 0, stream: false, detach: true}});
+  try {
+    if (turns.length > 0)
+      await call('POST', conversationPath(made.id, 'continue'), {body: {messages: turns.map(messageOf), max_tokens: 0, stream: false, detach: true}});
+  } catch (error) {
+    await call('DELETE', conversationPath(made.id));
+    throw error;
+  }
   return made.id;
 }
 
@@ -94,7 +101,7 @@ export async function showSettings(id, onOpen) {
     }});
     store.put(changed);
     if (system.value !== before) {
-      const made = await withSystem(changed, system.value);
+      const made = await withSystem({...conversation, ...changed}, system.value);
       note(t('settings.systemMade'));
       onOpen(made);
     }

@@ -2,7 +2,7 @@
 // The memory strip: who holds how much of RAM, what is on disk, how fast it goes, who waits, and whether memory is short. It asks for
 // nothing: the store tells when there are new figures. A panel above it has the conversations and what can be done with their memory.
 import {menu} from './dialogs.js';
-import {fill, h, settled} from './dom.js';
+import {button, fill, h, MENU, settled} from './dom.js';
 import {bytes, number} from './format.js';
 import {t} from './i18n.js';
 import {residencyDisc, setResidency} from './residency.js';
@@ -10,8 +10,7 @@ import {store} from './store.js';
 
 const SEGMENTS = 8;
 const ROWS = 50;
-const HOVER_MS = 500;
-const LEAVE_MS = 400;
+const KINDS = ['ram', 'disk'];
 
 /** The conversations that hold most memory, at most `most`, the largest first. */
 export function largest(conversations, most) {
@@ -27,13 +26,12 @@ export function poolSegments(stats, conversations, most = SEGMENTS) {
   const live = stats.pool_live_bytes ?? 0;
   const used = Math.max(live, stats.ledger_used ?? 0);
   const whole = Math.max(stats.budget ?? 0, used, 1);
-  const top = largest(conversations, most).filter(conversation => conversation.ram_bytes > 0);
-  const told = top.reduce((sum, {ram_bytes}) => sum + ram_bytes, 0);
+  const top = largest(conversations, most).filter(({ram_bytes}) => ram_bytes > 0);
+  const told = sumOf(top, 'ram_bytes');
   const scale = told > live ? live / told : 1;
-  const segments = top.map(({id, ram_bytes}) => ({kind: 'conversation', id, bytes: ram_bytes, share: ram_bytes * scale / whole}));
-  for (const [kind, size] of [['others', live - told * scale], ['spare', used - live], ['free', whole - used]])
-    segments.push({kind, bytes: Math.round(size), share: Math.max(0, size) / whole});
-  return segments;
+  const segment = (kind, size, share = size) => ({kind, bytes: Math.round(size), share: Math.max(0, share) / whole});
+  return [...top.map(({id, ram_bytes: size}) => ({id, ...segment('conversation', size, size * scale)})),
+    segment('others', live - told * scale), segment('spare', used - live), segment('free', whole - used)];
 }
 
 /** Tokens per second between two polls: {decoded, prefilled}; nothing where the daemon began anew. */
@@ -44,14 +42,18 @@ export function speeds(before, now, seconds) {
 
 /** Whether memory is short: the budget had to become smaller, or memory was told to be short since `before`. */
 export function isPressed(before, now) {
-  return now.budget < now.budget_max || now.budget_asked < now.budget_max ||
-    Boolean(before) && now.pressure_episodes > before.pressure_episodes;
+  return now.budget < now.budget_max || now.budget_asked < now.budget_max || now.pressure_episodes > before?.pressure_episodes;
 }
 
-const perSecond = speed => number(speed < 10 ? Math.round(speed * 10) / 10 : Math.round(speed));
-const percent = share => `${Math.min(1, share) * 100}%`;
+function sumOf(conversations, field) {
+  return conversations.reduce((sum, conversation) => sum + (conversation[field] ?? 0), 0);
+}
 
-/** Texts of elements change only where they differ: what is selected or read stays. */
+function setWidth(element, share) {
+  element.style.setProperty('inline-size', `${Math.min(1, share) * 100}%`);
+}
+
+/** Changes a text only where it differs: what is selected or read stays. */
 function say(element, text) {
   if (element.textContent !== text)
     element.textContent = text;
@@ -62,34 +64,31 @@ export class Strip {
   #at = 0;
   #speeds = speeds(null);
   #pressed = false;
-  #segments = new Map();
   #rows = new Map();
-  #timer = 0;
-  #stays = false;
 
   /** Draws into `host`. onAction(verb, id): warm, evict, pin, unpin, publish, unpublish. onOpen(id): a title was chosen. */
-  constructor(host, {onAction = () => {}, onOpen = () => {}} = {}) {
-    Object.assign(this, {onAction, onOpen});
+  constructor(host, actions) {
+    this.actions = actions;
     this.pool = h('span', {class: 'strip-pool'});
     this.figures = h('span', {class: 'strip-figures'});
-    this.bar = h('button', {type: 'button', class: 'strip-bar', 'aria-expanded': 'false', 'aria-controls': 'strip-panel',
-      on: {click: () => this.#toggle()}}, this.pool, this.figures);
-    this.panel = h('section', {class: 'strip-panel', id: 'strip-panel', hidden: true, 'aria-label': t('strip.table')});
-    this.element = h('div', {class: 'strip', on: {
-      pointerenter: event => event.pointerType === 'mouse' && this.#later(() => this.#show(), HOVER_MS),
-      pointerleave: () => this.#later(() => this.#stays || this.panel.contains(document.activeElement) || this.#hide(), LEAVE_MS),
-      keydown: event => this.#key(event),
-    }}, this.panel, this.bar);
+    this.bar = button([this.pool, this.figures], () => this.#show(this.panel.hidden),
+      {class: 'strip-bar', 'aria-expanded': 'false', 'aria-controls': 'strip-panel'});
+    this.body = h('tbody');
+    this.rest = h('p', {class: 'hint'});
+    const heads = [t('strip.conversation'), t('strip.ram'), t('strip.files'), h('span', {class: 'unseen'}, t('strip.actions'))];
+    this.panel = h('div', {class: 'strip-panel', id: 'strip-panel', hidden: true},
+      h('table', {class: 'strip-table', 'aria-label': t('strip.table')},
+        h('thead', {}, h('tr', {}, heads.map(head => h('th', {scope: 'col'}, head)))), this.body), this.rest);
+    this.element = h('div', {class: 'strip', on: {keydown: event => this.#key(event)}}, this.panel, this.bar);
     host.append(this.element);
     const soon = settled(() => this.#draw(), 200);
     this.stops = [store.on('stats', () => this.#take()), store.on('conversation', soon), store.on('list', soon)];
-    this.outside = event => !this.element.contains(event.target) && !event.target.closest('.menu, dialog') && this.#hide();
+    this.outside = event => !this.element.contains(event.target) && !event.target.closest('.menu, dialog') && this.#show(false);
     document.addEventListener('pointerdown', this.outside);
     this.#draw();
   }
 
   destroy() {
-    clearTimeout(this.#timer);
     for (const stop of this.stops)
       stop();
     document.removeEventListener('pointerdown', this.outside);
@@ -110,7 +109,7 @@ export class Strip {
   #draw() {
     const figures = this.#figuresOf(store.stats ?? {});
     fill(this.figures, figures.map(({kind, text, title}) => [h('span', {class: 'strip-figure', dataset: {kind}, title}, text), ' ']));
-    this.bar.setAttribute('aria-label', figures.map(({label, text}) => label ?? text).join(', '));
+    this.bar.ariaLabel = `${t('strip.title')}: ${figures.map(({text}) => text).join(', ')}`;
     this.pool.hidden = !store.mayAdminister;
     if (store.mayAdminister)
       this.#drawPool();
@@ -120,14 +119,15 @@ export class Strip {
 
   #figuresOf(stats) {
     const full = store.mayAdminister;
-    const sum = field => [...store.conversations.values()].reduce((all, conversation) => all + (conversation[field] ?? 0), 0);
-    const size = full && {used: bytes(Math.max(stats.ledger_used, stats.pool_live_bytes)), budget: bytes(stats.budget)};
-    const [decoded, prefilled] = [this.#speeds.decoded, this.#speeds.prefilled].map(perSecond);
+    const own = field => bytes(sumOf([...store.conversations.values()], field));
+    const [decoded, prefilled] = [this.#speeds.decoded, this.#speeds.prefilled].map(speed =>
+      number(speed < 10 ? Math.round(speed * 10) / 10 : Math.round(speed)));
     const {requests_active: active, requests_queued: queued} = stats;
     return [
-      full ? {kind: 'used', text: t('strip.used', size), label: t('strip.budget', size)}
-        : {kind: 'used', text: t('strip.own', {ram: bytes(sum('ram_bytes'))})},
-      {kind: 'disk', text: t('strip.disk', {size: bytes(full ? stats.spill_disk_bytes : sum('disk_bytes'))})},
+      {kind: 'used', text: full
+        ? t('strip.used', {used: bytes(Math.max(stats.ledger_used, stats.pool_live_bytes)), budget: bytes(stats.budget)})
+        : t('strip.own', {ram: own('ram_bytes')})},
+      {kind: 'disk', text: t('strip.disk', {size: full ? bytes(stats.spill_disk_bytes) : own('disk_bytes')})},
       (this.#speeds.decoded > 0 || this.#speeds.prefilled > 0) &&
         {kind: 'speed', text: t('tokensPerSecond', {rate: decoded}), title: t('strip.speed', {decoded, prefilled})},
       active > 0 && {kind: 'active', text: t('strip.active', {n: active})},
@@ -137,117 +137,94 @@ export class Strip {
   }
 
   #drawPool() {
-    const before = this.#segments;
-    this.#segments = new Map();
-    for (const {kind, id, bytes: size, share} of poolSegments(store.stats, store.conversations.values())) {
-      const key = id ?? kind;
-      const segment = before.get(key) ?? h('span', {class: 'strip-segment', dataset: {kind}});
-      before.delete(key);
-      this.#segments.set(key, segment);
-      segment.title = t('strip.segment', {title: id === undefined ? t(`strip.${kind}`) : store.titleOf(store.get(id)), size: bytes(size)});
-      segment.style.setProperty('inline-size', percent(share));
-      segment.hidden = share <= 0;
-      const next = this.pool.children[this.#segments.size - 1];
-      if (next !== segment)
-        this.pool.insertBefore(segment, next ?? null);
-    }
-    for (const segment of before.values())
-      segment.remove();
+    const segments = poolSegments(store.stats, store.conversations.values());
+    const {children} = this.pool;
+    // Those at the end are always the same ones.
+    while (children.length > segments.length)
+      children[0].remove();
+    while (children.length < segments.length)
+      this.pool.prepend(h('span', {class: 'strip-segment'}));
+    segments.forEach(({kind, id, bytes: size, share}, i) => {
+      children[i].dataset.kind = kind;
+      children[i].title = t('strip.segment', {title: id ? store.titleOf(store.get(id)) : t(`strip.${kind}`), size: bytes(size)});
+      children[i].hidden = share <= 0;
+      setWidth(children[i], share);
+    });
   }
 
   // ---- the panel ----
 
-  #toggle() {
-    if (!this.panel.hidden && this.#stays) {
-      this.#hide();
+  #show(open) {
+    if (this.panel.hidden !== open)
       return;
-    }
-    this.#show();
-    this.#stays = true;
-  }
-
-  #show() {
-    clearTimeout(this.#timer);
-    if (!this.panel.hidden)
-      return;
-    this.#rows.clear();
-    this.body = h('tbody');
-    this.rest = h('p', {class: 'hint'});
-    const heads = ['conversation', 'ram', 'files'].map(name => h('th', {scope: 'col'}, t(`strip.${name}`)));
-    fill(this.panel, h('table', {class: 'strip-table'}, h('caption', {class: 'unseen'}, t('strip.table')),
-      h('thead', {}, h('tr', {}, heads, h('th', {scope: 'col'}, h('span', {class: 'unseen'}, t('strip.actions'))))), this.body), this.rest);
-    this.panel.hidden = false;
-    this.bar.setAttribute('aria-expanded', 'true');
-    this.#drawPanel();
-  }
-
-  #hide() {
-    clearTimeout(this.#timer);
-    this.#stays = false;
     if (this.panel.contains(document.activeElement))
       this.bar.focus();
-    this.panel.hidden = true;
-    this.bar.setAttribute('aria-expanded', 'false');
+    this.panel.hidden = !open;
+    this.bar.ariaExpanded = open;
+    this.#rows.clear();
+    fill(this.body);
+    if (open)
+      this.#drawPanel();
   }
 
   /** Rows stay in the order they had when the panel was opened: what is pointed at does not move. */
   #drawPanel() {
-    const all = largest(store.conversations.values(), Infinity);
-    for (const [id, row] of this.#rows)
+    const all = largest(store.conversations.values());
+    for (const [id, {element}] of this.#rows)
       if (!store.get(id)) {
-        row.element.remove();
+        element.remove();
         this.#rows.delete(id);
       }
-    const rest = {n: 0, ram: 0, disk: 0};
-    for (const {id, ram_bytes, disk_bytes} of all) {
+    for (const {id} of all)
       if (!this.#rows.has(id) && this.#rows.size < ROWS) {
         this.#rows.set(id, this.#row(id));
         this.body.append(this.#rows.get(id).element);
-      } else if (!this.#rows.has(id)) {
-        rest.n++;
-        rest.ram += ram_bytes;
-        rest.disk += disk_bytes;
       }
-    }
-    const of = {ram: Math.max(1, ...all.map(one => one.ram_bytes)), disk: Math.max(1, ...all.map(one => one.disk_bytes))};
-    for (const [id, row] of this.#rows)
-      drawRow(row, store.get(id), of);
-    const more = rest.n > 0 ? `${t('strip.more', {n: rest.n, ram: bytes(rest.ram), disk: bytes(rest.disk)})} ` : '';
+    const most = KINDS.map(kind => Math.max(1, ...all.map(one => one[`${kind}_bytes`])));
+    for (const {draw} of this.#rows.values())
+      draw(most);
+    const rest = all.filter(({id}) => !this.#rows.has(id));
+    const [ram, disk] = KINDS.map(kind => bytes(sumOf(rest, `${kind}_bytes`)));
+    const more = rest.length > 0 ? `${t('strip.more', {n: rest.length, ram, disk})} ` : '';
     say(this.rest, this.#rows.size === 0 ? t('strip.none') : more + t('strip.shared'));
   }
 
+  /** {element, draw(most)}: a row, and what puts it in order; the shares are those of the largest ones. */
   #row(id) {
-    const row = {
-      disc: residencyDisc('cold'), notes: h('span', {class: 'hint'}),
-      title: h('button', {type: 'button', class: 'quiet strip-title', dir: 'auto', on: {click: () => this.onOpen(id)}}),
-      menu: h('button', {type: 'button', class: 'quiet', 'aria-haspopup': 'menu', 'aria-expanded': 'false', on: {click: () => {
-        this.#stays = true;
-        menu(row.menu, this.#items(id));
-      }}}, '⋯'),
+    const disc = residencyDisc();
+    const name = button('', () => this.actions.onOpen(id), {class: 'quiet strip-title', dir: 'auto'});
+    const notes = h('span', {class: 'hint'});
+    const more = button('⋯', () => menu(more, this.#items(id)), {class: 'quiet', ...MENU});
+    const shares = KINDS.map(kind => h('span', {class: 'strip-share', dataset: {kind}}));
+    const figures = KINDS.map(() => h('span', {class: 'figures'}));
+    const element = h('tr', {}, h('th', {scope: 'row'}, h('span', {class: 'strip-name'}, disc, name, notes)), shares.map((share, i) =>
+      h('td', {}, h('span', {class: 'strip-size'}, h('span', {class: 'strip-track'}, share), figures[i]))), h('td', {}, more));
+    const draw = most => {
+      const conversation = store.get(id);
+      const title = store.titleOf(conversation);
+      setResidency(disc, conversation.residency);
+      say(name, title);
+      name.title = title;
+      more.ariaLabel = t('strip.actionsOf', {title});
+      const told = [conversation.pinned && t('list.pinned'), conversation.n_published > 0 && t('strip.published')];
+      say(notes, told.filter(Boolean).join(', '));
+      KINDS.forEach((kind, i) => {
+        const size = conversation[`${kind}_bytes`] ?? 0;
+        say(figures[i], bytes(size));
+        setWidth(shares[i], size / most[i]);
+      });
     };
-    const size = kind => {
-      const share = h('span', {class: 'strip-share', dataset: {kind}});
-      const figure = h('span', {class: 'figures'});
-      row[kind] = {share, figure};
-      return h('td', {}, h('span', {class: 'strip-size'}, h('span', {class: 'strip-track', 'aria-hidden': 'true'}, share), figure));
-    };
-    row.element = h('tr', {}, h('th', {scope: 'row'}, h('span', {class: 'strip-name'}, row.disc, row.title, row.notes)),
-      size('ram'), size('disk'), h('td', {}, row.menu));
-    return row;
+    return {element, draw};
   }
 
   #items(id) {
     const {pinned, n_published: published} = store.get(id) ?? {};
-    const item = (verb, hint = verb) => ({label: t(`act.${verb}`), hint: t(`act.${hint}.hint`), run: () => this.onAction(verb, id)});
+    const item = (verb, hint = verb) =>
+      ({label: t(`act.${verb}`), hint: t(`act.${hint}.hint`), run: () => this.actions.onAction(verb, id)});
     return [
       item('warm'), item('evict'), (store.mayAdminister || pinned) && item(pinned ? 'unpin' : 'pin', 'pin'),
       store.mayAdminister && item(published > 0 ? 'unpublish' : 'publish', 'publish'),
     ].filter(Boolean);
-  }
-
-  #later(fn, ms) {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(fn, ms);
   }
 
   #key(event) {
@@ -255,21 +232,6 @@ export class Strip {
       return;
     event.preventDefault();
     event.stopPropagation();
-    this.#hide();
-  }
-}
-
-function drawRow(row, conversation, of) {
-  const title = store.titleOf(conversation);
-  setResidency(row.disc, conversation.residency);
-  say(row.title, title);
-  row.title.title = title;
-  row.menu.setAttribute('aria-label', t('strip.actionsOf', {title}));
-  const notes = [conversation.pinned && t('list.pinned'), conversation.n_published > 0 && t('strip.published')];
-  say(row.notes, notes.filter(Boolean).join(', '));
-  for (const kind of ['ram', 'disk']) {
-    const size = conversation[`${kind}_bytes`] ?? 0;
-    say(row[kind].figure, bytes(size));
-    row[kind].share.style.setProperty('inline-size', percent(size / of[kind]));
+    this.#show(false);
   }
 }

@@ -26,6 +26,7 @@ export class TalkView {
   #reply = null;
   #pending = null; // {turns: [Turn], from}: shown, not stored yet
   #loading = false;
+  #missed = false; // something was said elsewhere while this could not look
   #opened = 0;
 
   /** `actions`: those of Turn, and onState() when id, conversation or busy changed. */
@@ -116,6 +117,8 @@ export class TalkView {
   /** The last message has no reply: what was written was lost, or nothing was asked for. */
   #offerAnswer() {
     const offers = this.conversation?.unanswered && !this.#reply && this.#atLast;
+    if (!offers && this.state.querySelector('.error')) // that stays until something is said
+      return;
     this.#say(offers && h('div', {class: 'unanswered'}, h('p', {}, t('talk.unanswered')),
       button(t('talk.answer'), () => attempt(() => this.answer()))));
   }
@@ -162,7 +165,7 @@ export class TalkView {
     turns.push(growing);
     this.content.querySelector('.talk-empty')?.remove();
     this.content.append(...turns.map(turn => turn.element));
-    this.#pending = {turns, from: this.#past, growing, begun: false};
+    this.#pending = {turns, from: this.#past, growing, begun: false, said: shown?.text !== undefined};
     this.sentences = new Sentences();
     const id = this.id;
     this.#reply = new Reply(id, (kind, data) => id === this.id && this.#told(kind, data));
@@ -173,7 +176,9 @@ export class TalkView {
   #told(kind, data) {
     const {growing} = this.#pending ?? {};
     if (kind === 'accepted') {
-      this.actions.onAccepted?.();
+      if (this.#pending.said)
+        this.actions.onAccepted?.();
+      this.#pending.said = false;
       this.#say(h('p', {class: 'waiting'}, t('talk.reading', {n: data.n_computed})));
     } else if (kind === 'progress') {
       this.#say(h('p', {class: 'waiting'}, t('talk.progress', {done: data.done, total: data.total})));
@@ -218,6 +223,7 @@ export class TalkView {
   async #settle() {
     const {turns, from, growing, done} = this.#pending ?? {};
     const id = this.id;
+    this.#missed = false;
     const told = await this.#ask({from_turn: from, max_turns: PAGE});
     if (id !== this.id || this.#pending?.turns !== turns)
       return;
@@ -238,6 +244,8 @@ export class TalkView {
     this.#offerAnswer();
     this.actions.onState();
     this.#followWriting(told);
+    if (this.#missed)
+      await this.catchUp();
   }
 
   async #failed(error) {
@@ -267,15 +275,13 @@ export class TalkView {
   // ---- what others do ----
 
   #noticed(notice) {
-    if (this.id === null || this.#reply || this.#pending)
+    if (this.id === null || (notice.conversation !== this.id && notice.kind !== 'list_again'))
       return;
-    if (notice.kind === 'list_again')
-      attempt(() => this.catchUp());
-    if (notice.conversation !== this.id)
-      return;
-    if (notice.kind === 'rewound')
+    if (this.#reply || this.#pending)
+      this.#missed = true;
+    else if (notice.kind === 'rewound')
       attempt(() => this.open(this.id));
-    else if (notice.kind === 'turn_begun' || notice.kind === 'turn_ended')
+    else if (['turn_begun', 'turn_ended', 'list_again'].includes(notice.kind))
       attempt(() => this.catchUp());
   }
 
@@ -295,8 +301,10 @@ export class TalkView {
   async catchUp() {
     if (this.#pending?.done) // the connection broke before this was known
       await this.#settle();
+    this.#missed ||= this.#loading;
     if (this.#reply || this.#pending || this.#loading || this.id === null)
       return;
+    this.#missed = false;
     const id = this.id;
     const told = await this.#ask({from_turn: this.#past, max_turns: PAGE});
     if (id !== this.id || this.#reply || this.#pending)
@@ -388,6 +396,8 @@ export class TalkView {
     } finally {
       this.#loading = false;
     }
+    if (this.#missed)
+      attempt(() => this.catchUp());
     requestAnimationFrame(() => this.#scrolled());
   }
 

@@ -18,7 +18,7 @@ class Node {
   conversations = [];
 
   constructor(key, owner, turn, parent) {
-    Object.assign(this, {key, owner, turn, parent, depth: parent ? parent.depth + 1 : 0});
+    Object.assign(this, {key, owner, turn, parent});
   }
 
   /** The beginning of what the turn says, on one line. */
@@ -49,7 +49,7 @@ export function buildTree(members) {
   for (const {conversation: {id, parent}, turns} of members.toSorted((a, b) => a.conversation.id - b.conversation.id)) {
     const first = turns[0]?.turn ?? 0;
     let at = tips.get(parent) ?? root;
-    while (at.depth > first)
+    while (at.turn?.turn >= first)
       at = at.parent;
     for (const turn of turns) {
       let next = at.children.find(node => same(node.turn, turn));
@@ -161,10 +161,10 @@ export function neighbour(layout, key, direction) {
   const row = layout.index.get(key);
   if (!row)
     return null;
-  const {chain: {rows, from}, chain} = row;
+  const {rows, from} = row.chain;
   const at = rows.indexOf(row);
   const siblings = from?.sides ?? [];
-  const place = siblings.indexOf(chain);
+  const place = siblings.indexOf(row.chain);
   const found = {
     up: rows[at - 1] ?? from,
     down: rows[at + 1],

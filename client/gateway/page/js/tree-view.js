@@ -4,7 +4,6 @@
 import {errorView} from './dialogs.js';
 import {button, fill, h, perFrame, settled, svg} from './dom.js';
 import {loadTurns} from './family-turns.js';
-import {when} from './format.js';
 import {t} from './i18n.js';
 import {RESIDENCIES, residencyDisc} from './residency.js';
 import {store} from './store.js';
@@ -21,10 +20,8 @@ const NOTHING = buildTree([]);
 export class TreeView {
   #id = null;
   #turns = new Map();
-  #drawn = ''; // ids and revisions of what #root is made of
   #root = NOTHING;
   #layout = layoutTree(NOTHING);
-  #tops = []; // px of each row, and of the end
   #open = new Set(); // keys of folds
   #active = null; // key of the row where Tab stops
   #marked = null; // id of the conversation that is to be compared
@@ -47,8 +44,7 @@ export class TreeView {
     host.append(this.element);
     const soon = settled(() => this.#follow(), 60);
     this.stops = [store.on('list', soon), store.on('conversation', id => this.#isRelated(id) && soon())];
-    this.sizes = new ResizeObserver(perFrame(() => this.#place()));
-    this.sizes.observe(this.scroller);
+    new ResizeObserver(perFrame(() => this.#place())).observe(this.scroller);
   }
 
   /** The family of a conversation, its end in view; null shows nothing. Resolves when all of it is drawn. */
@@ -75,7 +71,6 @@ export class TreeView {
     this.#load.abort();
     for (const stop of this.stops)
       stop();
-    this.sizes.disconnect();
     this.element.remove();
   }
 
@@ -94,11 +89,12 @@ export class TreeView {
     fill(this.failed);
     this.list.ariaBusy = 'true';
     try {
-      const seen = store.families.membersOf(id).filter(other => other === id || !store.hidden.has(other));
-      // First the open path alone, which is mostly little; then all that leaves it.
-      if (this.#root === NOTHING)
-        await this.#take(ancestors(id, seen), signal);
-      await this.#take(seen, signal);
+      const shown = store.families.membersOf(id).filter(other => other === id || !store.hidden.has(other));
+      const members = await loadTurns(shown, this.#turns, signal);
+      if (signal.aborted)
+        return;
+      this.#root = buildTree(members);
+      this.#lay();
     } catch (error) {
       if (signal.aborted)
         return;
@@ -108,20 +104,6 @@ export class TreeView {
     }
     if (!signal.aborted)
       this.list.ariaBusy = 'false';
-  }
-
-  async #take(ids, signal) {
-    const members = await loadTurns(ids, this.#turns, signal);
-    if (signal.aborted)
-      return;
-    const drawn = members.map(({conversation, revision}) => `${conversation.id}:${revision}`).join();
-    if (this.#root !== NOTHING && drawn === this.#drawn) {
-      this.#draw();
-      return;
-    }
-    this.#drawn = drawn;
-    this.#root = buildTree(members);
-    this.#lay();
   }
 
   // ---- places ----
@@ -137,22 +119,23 @@ export class TreeView {
   #anchor() {
     const {scrollTop, clientHeight} = this.scroller;
     const {rows, index} = this.#layout;
-    const row = [index.get(this.#active), ...rows].find(one =>
-      one && this.#tops[one.y] >= scrollTop && this.#tops[one.y + 1] <= scrollTop + clientHeight);
-    return row && {key: row.key, offset: this.#tops[row.y] - scrollTop};
+    const row = [index.get(this.#active), ...rows].find(one => one?.top >= scrollTop && one.bottom <= scrollTop + clientHeight);
+    return row && {key: row.key, offset: row.top - scrollTop};
   }
 
   #place(anchor = this.#anchor()) {
     const {rows, index, lanes} = this.#layout;
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-    this.#tops = [PADDING];
-    for (const row of rows)
-      this.#tops.push(this.#tops.at(-1) + Math.round((row.kind === 'tip' ? TIP : ROW) * rem));
-    this.list.style.setProperty('block-size', `${this.#tops.at(-1) + PADDING}px`);
+    let at = PADDING;
+    for (const row of rows) {
+      row.top = at;
+      row.bottom = at += Math.round((row.kind === 'tip' ? TIP : ROW) * rem);
+    }
+    this.list.style.setProperty('block-size', `${at + PADDING}px`);
     this.lane = Math.max(NARROWEST, Math.min(LANE, this.scroller.clientWidth * 0.4 / lanes));
     const kept = index.get(anchor?.key);
     if (kept)
-      this.scroller.scrollTop = this.#tops[kept.y] - anchor.offset;
+      this.scroller.scrollTop = kept.top - anchor.offset;
     if (!kept || kept.key === this.#active)
       this.#reveal();
     this.#draw();
@@ -161,10 +144,9 @@ export class TreeView {
   /** Scrolls as little as is needed to have the active row in view. */
   #reveal() {
     const row = this.#layout.index.get(this.#active);
-    if (!row)
-      return;
-    const top = this.#tops[row.y] - PADDING, bottom = this.#tops[row.y + 1] + PADDING;
-    this.scroller.scrollTop = Math.max(Math.min(this.scroller.scrollTop, top), bottom - this.scroller.clientHeight);
+    const {scrollTop, clientHeight} = this.scroller;
+    if (row)
+      this.scroller.scrollTop = Math.max(Math.min(scrollTop, row.top - PADDING), row.bottom + PADDING - clientHeight);
   }
 
   // ---- drawing ----
@@ -172,31 +154,27 @@ export class TreeView {
   /** The rows in view, in their order; elements that stay are not touched but for what changed. */
   #draw() {
     const {scrollTop, clientHeight} = this.scroller;
-    const wanted = this.#layout.rows.filter(({key, y}) => key === this.#active ||
-      (this.#tops[y + 1] > scrollTop - MARGIN && this.#tops[y] < scrollTop + clientHeight + MARGIN));
-    const keys = new Set(wanted.map(row => row.key));
+    const wanted = this.#layout.rows.filter(({key, top, bottom}) =>
+      key === this.#active || (bottom > scrollTop - MARGIN && top < scrollTop + clientHeight + MARGIN));
     const focused = this.list.contains(document.activeElement);
-    for (const [key, element] of this.#rows)
-      if (!keys.has(key)) {
+    const before = this.#rows;
+    this.#rows = new Map(wanted.map(row => [row.key, this.#drawRow(row, before.get(row.key))]));
+    for (const [key, element] of before)
+      if (!this.#rows.has(key))
         element.remove();
-        this.#rows.delete(key);
-      }
     let next = this.list.firstChild;
-    for (const row of wanted) {
-      const element = this.#drawRow(row);
+    for (const element of this.#rows.values())
       if (element === next)
         next = next.nextSibling;
       else
         this.list.insertBefore(element, next);
-    }
     if (focused && !this.list.contains(document.activeElement))
       this.#rows.get(this.#active)?.focus({preventScroll: true});
   }
 
-  #drawRow(row) {
+  #drawRow(row, before) {
     const {key, kind, tip, node} = row;
-    const element = this.#rows.get(key) ?? h('li', {role: 'treeitem', class: 'tree-row', dataset: {key, kind}});
-    this.#rows.set(key, element);
+    const element = before ?? h('li', {role: 'treeitem', class: 'tree-row', dataset: {key, kind}});
     const conversation = store.get(tip);
     const text = {
       root: () => t('tree.beginning'), turn: () => node.text || t('tree.wordless'), fold: () => t('turns', {n: row.nodes.length}),
@@ -204,16 +182,16 @@ export class TreeView {
     }[kind]();
     Object.assign(element, {
       ariaLevel: row.level, ariaPosInSet: row.place, ariaSetSize: row.group.size, tabIndex: key === this.#active ? 0 : -1,
-      ariaSelected: tip !== undefined && tip === this.#marked, ariaCurrent: tip !== undefined && tip === this.#id ? 'true' : null,
+      ariaSelected: tip === this.#marked, ariaCurrent: tip === this.#id ? 'true' : null,
       ariaExpanded: row.open ?? null, ariaLabel: kind === 'turn' ? `${t(`role.${node.turn.role}`)}: ${text}` : kind === 'tip' ? null : text,
     });
     element.dataset.role = node?.turn?.role ?? '';
     element.toggleAttribute('data-strong', row.strong);
     element.toggleAttribute('data-writing', Boolean(conversation?.generating));
-    element.style.setProperty('inset-block-start', `${this.#tops[row.y]}px`);
+    element.style.setProperty('inset-block-start', `${row.top}px`);
     element.style.setProperty('--tree-at', `${this.#x(row.x)}px`);
-    const content = [this.#lines(row), tip === undefined ? h('span', {class: 'tree-text', dir: 'auto', title: text}, text)
-      : this.#tip(tip, text, conversation)];
+    const content = [this.#lines(row),
+      kind === 'tip' ? this.#tip(tip, text, conversation) : h('span', {class: 'tree-text', dir: 'auto', title: text}, text)];
     // What is pressed, or read, stays the same element.
     if (!content.every((part, i) => part.isEqualNode(element.children[i])))
       fill(element, content);
@@ -221,11 +199,9 @@ export class TreeView {
   }
 
   #tip(id, title, conversation) {
-    const hint = conversation && [title, t('turns', {n: conversation.n_turns}), t('tokens', {n: conversation.n_tokens}),
-      when(conversation.updated_usec)].join(' · ');
     const says = words => [h('span', {class: 'hint'}, words), ' '];
     return h('span', {class: 'tree-tip'},
-      h('span', {class: 'tree-title', dir: 'auto', title: hint}, title), ' ', residencyDisc(conversation?.residency), ' ',
+      h('span', {class: 'tree-title', dir: 'auto', title}, title), ' ', residencyDisc(conversation?.residency), ' ',
       conversation?.generating && says(t('tree.writing')), id === this.#marked && says(t('tree.marked')),
       id !== this.#id && h('button', {type: 'button', class: 'quiet tree-compare', tabIndex: -1}, t('tree.compare')));
   }
@@ -235,8 +211,8 @@ export class TreeView {
   }
 
   /** The pieces of lines that pass a row, and its mark. */
-  #lines({x, y, ...row}) {
-    const height = this.#tops[y + 1] - this.#tops[y], middle = height / 2;
+  #lines(row) {
+    const {y} = row, height = row.bottom - row.top, middle = height / 2;
     const edges = this.#layout.edges.filter(({lane, toLane, start, end}) => y <= end && y >= (lane === toLane ? start : end));
     // What is strong comes last, so it lies above.
     const lines = edges.sort((a, b) => a.row.strong - b.row.strong).map(({row: {strong, conversations}, lane, toLane, start, end}) => {
@@ -248,9 +224,9 @@ export class TreeView {
       });
     });
     // Nothing is to the right of a row's own mark, so its text may begin there.
-    const width = this.#x(x) + GAP;
+    const x = this.#x(row.x), width = x + GAP;
     return svg('svg', {class: 'tree-lines', 'aria-hidden': 'true', width, height, viewBox: `0 0 ${width} ${height}`},
-      lines, mark(row, this.#x(x), middle));
+      lines, mark(row, x, middle));
   }
 
   // ---- what is done ----
@@ -272,10 +248,9 @@ export class TreeView {
 
   #compare(id) {
     const other = this.#marked ?? this.#id;
-    if (id === other)
-      return;
     this.#mark(null);
-    this.actions.onCompare(other, id);
+    if (id !== other)
+      this.actions.onCompare(other, id);
   }
 
   #mark(id) {
@@ -317,10 +292,10 @@ export class TreeView {
       this.#activate(neighbour(this.#layout, row.key, direction) ?? row.key);
     else if (event.key === 'Enter' || event.key === ' ')
       this.#enter(row);
-    else if (event.key === 'c' && this.#marked !== null && this.#marked !== id)
-      this.#compare(id);
+    else if (event.key === 'c' && this.#marked === null)
+      this.#mark(id);
     else if (event.key === 'c')
-      this.#mark(this.#marked === null ? id : null);
+      this.#compare(id);
     else if (event.key === 'f' && turn !== undefined)
       this.actions.onFork(id, turn);
     else
@@ -328,11 +303,6 @@ export class TreeView {
     event.preventDefault();
     event.stopPropagation();
   }
-}
-
-/** A conversation and those above it that are among `ids`, the oldest first. */
-function ancestors(id, ids) {
-  return ids.includes(id) ? [...ancestors(store.get(id).parent, ids), id] : [];
 }
 
 /** Where the best kept of these conversations is: they share the memory of their turns. */
@@ -343,5 +313,12 @@ function bestResidency(ids) {
 /** The mark of a row: square for the user, round for the assistant, small for the rest; the end of a conversation has its disc. */
 function mark({kind, node, strong}, x, y) {
   const name = strong ? 'tree-node strong' : 'tree-node';
-  const circle = (cy, r, more) => svg('circle', {class: `${name}${more}`...
+  if (kind === 'tip')
+    return svg('circle', {class: 'tree-hole', cx: x, cy: y, r: 5});
+  if (kind === 'fold')
+    return [svg('rect', {class: 'tree-hole', x: x - 4, y: y - 9, width: 8, height: 18}),
+      [-5, 0, 5].map(offset => svg('circle', {class: `${name} dot`, cx: x, cy: y + offset, r: 1.5}))];
+  if (node.turn?.role === 'user')
+    return svg('rect', {class: name, x: x - 4, y: y - 4, width: 8, height: 8, rx: 1.5});
+  return svg('circle', {class: name, cx: x, cy: y, r: node.turn?.role === 'assistant' ? 4.25 : 2.5});
 }

@@ -263,7 +263,6 @@ export default {
 
   // die Leiste
   'strip.title': 'Speicher',
-  'strip.budget': 'Speicher: {used} von {budget}',
   'strip.used': '{used} von {budget}',
   'strip.own': 'Eigene: {ram} im RAM',
   'strip.disk': '{size} auf der Platte',

@@ -263,7 +263,6 @@ export default {
 
   // the strip
   'strip.title': 'Memory',
-  'strip.budget': 'Memory: {used} of {budget}',
   'strip.used': '{used} of {budget}',
   'strip.own': 'Yours: {ram} in RAM',
   'strip.disk': '{size} on disk',

@@ -59,13 +59,6 @@ export class PartsView {
       view.complete(run?.decode_usec && length > 0 ? run.decode_usec * view.length / length : null);
     }
   }
-
-  /** These calls have results: they are no more to be answered. */
-  answered(ids) {
-    for (const view of this.#parts.values())
-      if (ids.includes(view.callId))
-        view.answered();
-  }
 }
 
 class TextPart {
@@ -162,10 +155,6 @@ class CallPart {
     this.element = h('div', {class: 'call', role: 'group'}, h('p', {class: 'call-head'}, t('render.call'), ' ', this.#name), this.#body);
   }
 
-  get callId() {
-    return this.#part.call_id;
-  }
-
   add({text = '', ...part}) {
     this.length += text.length;
     this.#text += text;
@@ -194,10 +183,6 @@ class CallPart {
       this.element.append(h('p', {class: 'actions call-answer'}, h('button', {
         type: 'button', on: {click: () => this.#options.onAnswerCall({...this.#part, text: this.#text})},
       }, t('render.answer'))));
-  }
-
-  answered() {
-    this.element.querySelector('.call-answer')?.remove();
   }
 }
 
