@@ -49,6 +49,20 @@ export function conversationPath(id, verb = '') {
   return `conversations/${encodeURIComponent(id)}${verb ? `/${verb}` : ''}`;
 }
 
+/** A conversation as it is, with what `query` asks for. */
+export function get(id, query, signal) {
+  return call('GET', conversationPath(id), {query, signal});
+}
+
+/** A verb that changes a conversation, or begins something in it. */
+export function post(id, verb, body = {}) {
+  return call('POST', conversationPath(id, verb), {body});
+}
+
+export function patch(id, body) {
+  return call('PATCH', conversationPath(id), {body});
+}
+
 function address(path, query) {
   const url = new URL(`confab/v1/${path}`, document.baseURI);
   for (const [name, value] of Object.entries(query ?? {}))

@@ -2,7 +2,7 @@
 // A question on top of a conversation that leaves nothing behind: it is asked of a fork, which goes when the dialog does. If the page dies before, the fork
 // closes itself after a while, since nobody uses it.
 import {Sentences} from './announce.js';
-import {call, conversationPath} from './api.js';
+import {call, conversationPath, post} from './api.js';
 import {attempt, dialog, errorView} from './dialogs.js';
 import {button, fill, h} from './dom.js';
 import {t} from './i18n.js';
@@ -61,7 +61,7 @@ class Aside {
     this.turns.append(message.element, growing.element);
     this.button.disabled = true;
     try {
-      this.#asked ??= call('POST', conversationPath(this.conversation.id, 'fork'), {body: {about: {session: ASIDE, expires_after: KEEP_SECONDS}}});
+      this.#asked ??= post(this.conversation.id, 'fork', {about: {session: ASIDE, expires_after: KEEP_SECONDS}});
       this.#fork = await this.#asked;
       if (this.#ended)
         return;
@@ -106,7 +106,7 @@ class Aside {
     // It may be on its way still.
     if (await this.#asked?.catch(() => null))
       await attempt(async () => {
-        await call('POST', conversationPath(this.#fork.id, 'cancel'), {body: {}});
+        await post(this.#fork.id, 'cancel');
         await call('DELETE', conversationPath(this.#fork.id));
       });
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Two branches beside each other: what they have in common as one line, then what each says by itself. In the first turn that differs,
 // the words that only one of them has are marked.
-import {call, conversationPath} from './api.js';
+import {get} from './api.js';
 import {attempt, errorView} from './dialogs.js';
 import {button, fill, h} from './dom.js';
 import {t} from './i18n.js';
@@ -61,7 +61,7 @@ function markCommon(a, b) {
 
 /** Turns of a conversation from `from` on. */
 function turnsOf(id, from, most, signal) {
-  return call('GET', conversationPath(id), {query: {turns: true, parts: true, from_turn: from, max_turns: most}, signal});
+  return get(id, {turns: true, parts: true, from_turn: from, max_turns: most}, signal);
 }
 
 /** How many turns two conversations have in common, by asking for few: what agrees at one agrees before it. */
@@ -129,7 +129,7 @@ export class CompareView {
   }
 
   async #load(signal) {
-    const [a, b] = await Promise.all(this.sides.map(({id}) => call('GET', conversationPath(id), {signal})));
+    const [a, b] = await Promise.all(this.sides.map(({id}) => get(id, null, signal)));
     const common = await commonTurns(a, b, signal);
     this.#drawCommon(a.id, common);
     const told = await Promise.all(this.sides.map(({id}) => turnsOf(id, common, PAGE, signal)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the next prompt will cost, before it is sent: its new tokens, and where the memory of those before it lies. New tokens are those of the text, as
 // the daemon counts them, and what the template writes around it, which is learned from the last message of the conversation.
-import {call, conversationPath} from './api.js';
+import {call, get} from './api.js';
 
 const TYPICAL_AROUND = 8;
 const LONGEST_COUNTED = 400000; // characters; longer ones are estimated
@@ -22,7 +22,7 @@ async function templateOf(conversation, signal) {
   const known = around.get(conversation.id);
   if (known !== undefined)
     return known;
-  const {turns = []} = await call('GET', conversationPath(conversation.id), {query: {turns: true, max_turns: 2}, signal});
+  const {turns = []} = await get(conversation.id, {turns: true, max_turns: 2}, signal);
   const turn = turns.findLast(one => one.role === 'user');
   let n = TYPICAL_AROUND;
   if (turn)

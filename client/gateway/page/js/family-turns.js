@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The turns of a family. A fork has its parent's up to where it leaves, and a conversation that changed has most of what it had, so only
 // what follows is asked for, and one turn before it: where both still say the same, what is before that is the same as well.
-import {call, conversationPath} from './api.js';
+import {get} from './api.js';
 import {store} from './store.js';
 import {same} from './tree-model.js';
 
@@ -49,7 +49,7 @@ async function turnsFrom(id, from, signal) {
   const turns = [];
   for (;;) {
     const query = {turns: true, parts: true, from_turn: from + turns.length, max_turns: PAGE};
-    const told = await call('GET', conversationPath(id), {query, signal});
+    const told = await get(id, query, signal);
     turns.push(...told.turns);
     if (told.turns.length < PAGE)
       return turns;

@@ -2,7 +2,7 @@
 // Puts the page together: the list, the conversation that is open, the panel, the strip; addresses, keys, and what each action does. An address is #/ (a
 // new conversation), #/c/ID or #/c/ID/TURN, with /m/MODEL in front where there are several daemons.
 import {askAside} from './aside.js';
-import {ApiError, call, conversationPath, getModel, setModel, setToken, takeToken} from './api.js';
+import {ApiError, call, conversationPath, getModel, patch, post, setModel, setToken, takeToken} from './api.js';
 import {splitFiles} from './attachments.js';
 import {CompareView} from './compare-view.js';
 import {Composer} from './composer.js';
@@ -130,10 +130,15 @@ async function send(text, {edited}) {
   await talk.send({message: text}, {text});
 }
 
+async function fork(id, fields) {
+  const child = await post(id, 'fork', fields);
+  store.put(child);
+  return child;
+}
+
 /** A fork before a turn, opened. */
 async function forkAt(turnNumber) {
-  const child = await call('POST', conversationPath(talk.id, 'fork'), {body: {at_turn: turnNumber, expect_revision: talk.conversation.revision}});
-  store.put(child);
+  const child = await fork(talk.id, {at_turn: turnNumber, expect_revision: talk.conversation.revision});
   history.pushState(null, '', addressOf(child.id));
   composer.endEdit();
   list.setCurrent(child.id);
@@ -208,22 +213,15 @@ function rename(id) {
   const input = h('input', {type: 'text', value: store.titleOf(conversation), maxlength: 200, dir: 'auto', 'aria-label': t('settings.name')});
   return dialog(t('list.rename'), h('p', {class: 'field'}, input), [{
     label: t('save'), primary: true,
-    run: async () => store.put(await call('PATCH', conversationPath(id), {body: {about: {title: input.value}}})),
+    run: async () => store.put(await patch(id, {about: {title: input.value}})),
   }]);
 }
 
+const PINS = {pin: true, unpin: false};
+
 async function act(verb, id) {
-  const path = conversationPath(id, verb);
-  const done = {
-    warm: () => call('POST', path, {body: {}}),
-    evict: () => call('POST', path, {body: {}}),
-    pin: () => call('PATCH', conversationPath(id), {body: {pinned: true}}),
-    unpin: () => call('PATCH', conversationPath(id), {body: {pinned: false}}),
-    publish: () => call('POST', path, {body: {}}),
-    unpublish: () => call('POST', conversationPath(id, 'publish'), {body: {off: true}}),
-    carry: () => call('POST', path, {body: {}}),
-  };
-  const told = await done[verb]();
+  const told = verb in PINS ? await patch(id, {pinned: PINS[verb]})
+    : verb === 'unpublish' ? await post(id, 'publish', {off: true}) : await post(id, verb);
   store.put(told);
   note(told.n_not_kept ? t('act.notKept', {n: told.n_not_kept, why: told.why_not_kept}) : t(`act.${verb}.done`, {title: store.titleOf(told)}));
 }
@@ -236,11 +234,7 @@ function conversationItems(id) {
   const items = [
     {label: t('list.rename'), run: () => rename(id)},
     {label: t('settings.open'), run: () => attempt(() => showSettings(id, go))},
-    {label: t('list.fork'), run: () => attempt(async () => {
-      const child = await call('POST', conversationPath(id, 'fork'), {body: {}});
-      store.put(child);
-      go(child.id);
-    })},
+    {label: t('list.fork'), run: () => attempt(async () => go((await fork(id)).id))},
     null, item('warm', t('act.warm.hint')), item('evict', t('act.evict.hint')),
   ];
   if (store.mayAdminister || conversation.pinned)
@@ -298,11 +292,7 @@ function showPanel(open) {
   tree = new TreeView(host, {
     onOpen: (id, turn) => go(id, turn ?? null),
     onCompare: showCompare,
-    onFork: (id, turn) => attempt(async () => {
-      const child = await call('POST', conversationPath(id, 'fork'), {body: {at_turn: turn + 1}});
-      store.put(child);
-      go(child.id);
-    }),
+    onFork: (id, turn) => attempt(async () => go((await fork(id, {at_turn: turn + 1})).id)),
   });
   tree.show(talk.id);
 }

@@ -11,7 +11,7 @@
 // 2. A request says which revision it expects. So where no answer came it is known whether it was taken: not if the revision is the same, or somebody
 //    else's message is there.
 // 3. Attaching goes on behind the last event: nothing is missed or told twice.
-import {ApiError, call, conversationPath, stream} from './api.js';
+import {ApiError, conversationPath, get, post, stream} from './api.js';
 import {store} from './store.js';
 
 const FIRST_WAIT = 250;
@@ -106,7 +106,7 @@ export class Reply {
         return null;
       let conversation;
       try {
-        conversation = await call('GET', conversationPath(this.id), {query: {turns: !this.accepted, max_turns: RECENT}, signal: this.#ends.signal});
+        conversation = await get(this.id, {turns: !this.accepted, max_turns: RECENT}, this.#ends.signal);
       } catch (error) {
         if (this.#ends.signal.aborted)
           return null;
@@ -147,7 +147,7 @@ export class Reply {
 
   /** Ends the reply; what there is of it stays. */
   async stop() {
-    await call('POST', conversationPath(this.id, 'cancel'), {body: {}});
+    await post(this.id, 'cancel');
   }
 
   /** Reads no more of it. It goes on. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is set for a conversation: what it is called, its tags, how replies are sampled, what happens at the end of the context, the text of the
 // system. The first ones are the conversation's; another text of the system makes another conversation, since everything behind it is read anew.
-import {call, conversationPath} from './api.js';
+import {call, conversationPath, get, patch, post} from './api.js';
 import {dialog, note} from './dialogs.js';
 import {h} from './dom.js';
 import {t} from './i18n.js';
@@ -43,7 +43,7 @@ function tagsOf(text) {
 async function allTurns(id) {
   const turns = [];
   for (;;) {
-    const told = await call('GET', conversationPath(id), {query: {turns: true, parts: true, from_turn: turns.length, max_turns: PAGE}});
+    const told = await get(id, {turns: true, parts: true, from_turn: turns.length, max_turns: PAGE});
     turns.push(...told.turns ?? []);
     if (turns.length >= told.n_turns || !told.turns?.length)
       return turns;
@@ -74,7 +74,7 @@ async function withSystem(conversation, system) {
   }});
   try {
     if (turns.length > 0)
-      await call('POST', conversationPath(made.id, 'continue'), {body: {messages: turns.map(messageOf), max_tokens: 0, stream: false, detach: true}});
+      await post(made.id, 'continue', {messages: turns.map(messageOf), max_tokens: 0, stream: false, detach: true});
   } catch (error) {
     await call('DELETE', conversationPath(made.id));
     throw error;
@@ -84,7 +84,7 @@ async function withSystem(conversation, system) {
 
 /** The dialog; `onOpen(id)` shows a conversation that it made. */
 export async function showSettings(id, onOpen) {
-  const conversation = await call('GET', conversationPath(id), {query: {turns: true, max_turns: 1, from_turn: 0}});
+  const conversation = await get(id, {turns: true, max_turns: 1, from_turn: 0});
   const first = conversation.turns?.[0];
   const before = first?.role === 'system' ? first.text : '';
   const title = h('input', {type: 'text', value: conversation.about?.title ?? '', maxlength: 200, dir: 'auto'});
@@ -95,10 +95,10 @@ export async function showSettings(id, onOpen) {
   const sampling = samplingFields(conversation.sampling);
 
   async function save() {
-    const changed = await call('PATCH', conversationPath(id), {body: {
+    const changed = await patch(id, {
       ...(name.value !== conversation.name ? {name: name.value} : {}),
       sampling: sampling.read(), overflow: shift.checked ? 'shift' : 'error', about: {title: title.value, tags: tagsOf(tags.value)},
-    }});
+    });
     store.put(changed);
     if (system.value !== before) {
       const made = await withSystem({...conversation, ...changed}, system.value);

@@ -6,7 +6,7 @@
 // 2. The order is that of the list: latest change first.
 // 3. Listeners are told after the change. `list`: which there are, or their order; `conversation`: one of them (its id); `notice`: a notice of
 //    Watch, after it was taken in; `stats`; `models`; `connection`.
-import {call, conversationPath} from './api.js';
+import {call, get} from './api.js';
 import {Families} from './families.js';
 
 const FIRST_PAGE = 60;
@@ -140,7 +140,7 @@ class Store {
   /** One conversation as it is now; it goes if it is no longer there. */
   async refresh(id) {
     try {
-      this.put(await call('GET', conversationPath(id)));
+      this.put(await get(id));
     } catch (error) {
       if (error.code !== 'not_found')
         throw error;

@@ -5,7 +5,7 @@
 // 2. What is on the screen does not move: turns in front are added with the browser's scroll anchoring, and only a view that showed the end follows it.
 // 3. One reply is followed at a time: this tab's own, or one that somebody else asked for. While it is, notices about this conversation wait; when it
 //    is over, what the daemon stored is asked for.
-import {call, conversationPath} from './api.js';
+import {get} from './api.js';
 import {Sentences, announce} from './announce.js';
 import {attempt, errorNote, errorView} from './dialogs.js';
 import {button, fill, h, perFrame} from './dom.js';
@@ -95,7 +95,7 @@ export class TalkView {
   }
 
   #ask(query) {
-    return call('GET', conversationPath(this.id), {query: {turns: true, parts: true, ...query}});
+    return get(this.id, {turns: true, parts: true, ...query});
   }
 
   #show(told) {
