@@ -99,13 +99,12 @@ UP = '''
   let jump = 0, pages = 0, most = 0, worst = '';
   const from = performance.now();
   while (first() > 0) {
+    const before = first();
     scroller.scrollTop = Math.min(scroller.scrollTop, 600);
-    await frame();
-    await frame();
     const top = scroller.getBoundingClientRect().top;
     const seen = [...document.querySelectorAll('.turn')].find(one => one.getBoundingClientRect().bottom > top + 1);
-    const before = first(), at = seen.getBoundingClientRect().top;
-    while (first() === before && before > 0)
+    const at = seen.getBoundingClientRect().top;
+    while (first() === before)
       await frame();
     await frame();
     await frame();

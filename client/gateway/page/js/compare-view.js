@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Two branches beside each other: what they have in common as one line, then what each says by itself. In the first turn that differs,
 // the words that only one of them has are marked.
-import {get} from './api.js';
 import {attempt, errorView} from './dialogs.js';
 import {button, fill, h} from './dom.js';
+import {loadTurns} from './family-turns.js';
 import {t} from './i18n.js';
 import {residencyDisc} from './residency.js';
 import {store} from './store.js';
@@ -59,25 +59,6 @@ function markCommon(a, b) {
       j++;
 }
 
-/** Turns of a conversation from `from` on. */
-function turnsOf(id, from, most, signal) {
-  return get(id, {turns: true, parts: true, from_turn: from, max_turns: most}, signal);
-}
-
-/** How many turns two conversations have in common, by asking for few: what agrees at one agrees before it. */
-async function commonTurns(a, b, signal) {
-  let low = 0, high = Math.min(a.n_turns, b.n_turns);
-  while (low < high) {
-    const at = low + high >> 1;
-    const [left, right] = await Promise.all([a, b].map(({id}) => turnsOf(id, at, 1, signal)));
-    if (left.turns[0] && right.turns[0] && same(left.turns[0], right.turns[0]))
-      low = at + 1;
-    else
-      high = at;
-  }
-  return low;
-}
-
 function wordsOf({parts = [], text = ''}) {
   const said = parts.filter(part => part.kind === 'text').map(part => part.text);
   return said.length > 0 ? said.join('\n\n') : text;
@@ -103,7 +84,7 @@ export class CompareView {
     this.stop = store.on('conversation', id => this.sides.filter(side => side.id === id).forEach(side => this.#drawHead(side)));
   }
 
-  /** Resolves when the beginnings of both branches are there. */
+  /** Resolves when both branches are there. */
   async show(...ids) {
     this.#lead = null;
     this.sides = ids.map((id, index) => this.#side(id, index));
@@ -113,7 +94,7 @@ export class CompareView {
     this.title.focus({preventScroll: true});
     this.element.ariaBusy = 'true';
     try {
-      await this.#load(this.#ends.signal);
+      await this.#load(ids);
     } catch (error) {
       if (error.name !== 'ApiError')
         throw error;
@@ -128,47 +109,32 @@ export class CompareView {
     this.element.remove();
   }
 
-  async #load(signal) {
-    const [a, b] = await Promise.all(this.sides.map(({id}) => get(id, null, signal)));
-    const common = await commonTurns(a, b, signal);
-    this.#drawCommon(a.id, common);
-    const told = await Promise.all(this.sides.map(({id}) => turnsOf(id, common, PAGE, signal)));
-    const first = differing(told.map(({turns}) => turns[0]));
-    this.sides.forEach((side, i) => {
-      side.next = common;
-      this.#append(side, told[i], first?.[i]);
-      if (told[i].turns.length === 0)
-        fill(side.list, h('p', {class: 'hint'}, t('compare.ends')));
+  async #load(ids) {
+    const members = await loadTurns(ids.toSorted((a, b) => a - b), new Map(), this.#ends.signal);
+    const [left, right] = ids.map(id => members.find(({conversation}) => conversation.id === id)?.turns ?? []);
+    let n = 0;
+    while (left[n] && right[n] && same(left[n], right[n]))
+      n++;
+    const common = paged(t('compare.earlier'), left.slice(0, n), true);
+    this.common.addEventListener('toggle', () => common.more.click(), {once: true});
+    fill(this.common, h('summary', {}, n > 0 ? t('compare.common', {n}) : t('compare.nothing')), n > 0 && [common.more, common.list]);
+    const differ = differing(left[n], right[n]);
+    [left, right].forEach((turns, i) => {
+      const {list, more} = paged(t('compare.more'), turns.slice(differ ? n + 1 : n));
+      list.append(differ?.[i] ?? (turns.length === n ? h('p', {class: 'hint'}, t('compare.ends')) : ''));
+      more.click();
+      fill(this.sides[i].scroller, list, more);
     });
-  }
-
-  /** The beginning of both, read backwards when it is opened. */
-  #drawCommon(id, n) {
-    let first = n;
-    const turns = h('div');
-    const more = () => attempt(async () => {
-      const count = Math.min(PAGE, first);
-      const told = await turnsOf(id, first - count, count, this.#ends.signal);
-      first -= count;
-      turns.prepend(...told.turns.map(turnView));
-      earlier.hidden = first === 0;
-    });
-    const earlier = button(t('compare.earlier'), more, {class: 'quiet'});
-    this.common.open = false;
-    this.common.ontoggle = () => this.common.open && first === n && n > 0 && more();
-    fill(this.common, h('summary', {}, n > 0 ? t('compare.common', {n}) : t('compare.nothing')), n > 0 && [earlier, turns]);
   }
 
   #side(id, index) {
     const lead = () => {
       this.#lead = side;
     };
-    const side = {id, index, head: h('div', {class: 'compare-name'}), list: h('div'), tab: button('', () => this.#choose(index))};
-    side.more = button(t('compare.more'), () => attempt(async () =>
-      this.#append(side, await turnsOf(id, side.next, PAGE, this.#ends.signal))), {class: 'quiet', hidden: true});
+    const side = {id, index, head: h('div', {class: 'compare-name'}), tab: button('', () => this.#choose(index))};
     side.scroller = h('div', {class: 'compare-scroll', tabIndex: 0, role: 'group', on: {
       scroll: () => this.#scrolled(side), pointerenter: lead, focusin: lead,
-    }}, side.list, side.more);
+    }});
     side.element = h('div', {class: 'compare-side', dataset: {side: index}}, side.head, side.scroller);
     this.#drawHead(side);
     return side;
@@ -181,12 +147,6 @@ export class CompareView {
     fill(head, residencyDisc(conversation?.residency), h('h3', {dir: 'auto', title}, title),
       conversation && h('span', {class: 'figures'}, t('tokens', {n: conversation.n_tokens})),
       button(t('compare.open'), () => this.onOpen(id), {class: 'quiet', 'aria-label': `${t('compare.open')}: ${title}`}));
-  }
-
-  #append(side, {turns, n_turns: n}, first) {
-    side.list.append(...turns.map((turn, i) => i === 0 && first ? first : turnView(turn)));
-    side.next += turns.length;
-    side.more.hidden = side.next >= n;
   }
 
   /** Narrow screens have room for one. */
@@ -207,8 +167,20 @@ export class CompareView {
   }
 }
 
+/** {list, more}: an element with turns, and a button that draws a page more of them, from the last one on where `backwards`. */
+function paged(label, turns, backwards = false) {
+  const rest = [...turns];
+  const list = h('div');
+  const more = button(label, () => {
+    const page = (backwards ? rest.splice(-PAGE) : rest.splice(0, PAGE)).map(turn => turnView(turn));
+    list[backwards ? 'prepend' : 'append'](...page);
+    more.hidden = rest.length === 0;
+  }, {class: 'quiet'});
+  return {list, more};
+}
+
 /** The first turns that differ, as plain text with marks, if both say it in the same role. */
-function differing([left, right]) {
+function differing(left, right) {
   if (!left || !right || left.role !== right.role || left.role === 'tool')
     return null;
   return diffWords(wordsOf(left), wordsOf(right))?.map(pieces => h('article', {class: 'turn', dataset: {role: left.role}},

@@ -22,6 +22,7 @@ export async function loadTurns(ids, known, signal) {
     }
   };
   await Promise.all(Array.from({length: AT_ONCE}, work));
+  signal.throwIfAborted();
   return ids.filter(id => known.has(id) && store.get(id)).map(id => ({conversation: store.get(id), turns: known.get(id).turns}));
 }
 
@@ -48,8 +49,7 @@ async function loadOne(id, parentRead, known, signal) {
 async function turnsFrom(id, from, signal) {
   const turns = [];
   for (;;) {
-    const query = {turns: true, parts: true, from_turn: from + turns.length, max_turns: PAGE};
-    const told = await get(id, query, signal);
+    const told = await get(id, {turns: true, parts: true, from_turn: from + turns.length, max_turns: PAGE}, signal);
     turns.push(...told.turns);
     if (told.turns.length < PAGE)
       return turns;

@@ -108,8 +108,9 @@ export class Strip {
 
   #draw() {
     const figures = this.#figuresOf(store.stats ?? {});
-    fill(this.figures, figures.map(({kind, text, title}) => [h('span', {class: 'strip-figure', dataset: {kind}, title}, text), ' ']));
-    this.bar.ariaLabel = `${t('strip.title')}: ${figures.map(({text}) => text).join(', ')}`;
+    fill(this.figures, figures.map(([kind, text, title]) =>
+      [h('span', {class: 'strip-figure figures', dataset: {kind}, title}, text), ' ']));
+    this.bar.ariaLabel = `${t('strip.title')}: ${figures.map(([, text]) => text).join(', ')}`;
     this.pool.hidden = !store.mayAdminister;
     if (store.mayAdminister)
       this.#drawPool();
@@ -117,6 +118,7 @@ export class Strip {
       this.#drawPanel();
   }
 
+  /** Those that are there: [kind, text, title]. */
   #figuresOf(stats) {
     const full = store.mayAdminister;
     const own = field => bytes(sumOf([...store.conversations.values()], field));
@@ -124,15 +126,14 @@ export class Strip {
       number(speed < 10 ? Math.round(speed * 10) / 10 : Math.round(speed)));
     const {requests_active: active, requests_queued: queued} = stats;
     return [
-      {kind: 'used', text: full
-        ? t('strip.used', {used: bytes(Math.max(stats.ledger_used, stats.pool_live_bytes)), budget: bytes(stats.budget)})
-        : t('strip.own', {ram: own('ram_bytes')})},
-      {kind: 'disk', text: t('strip.disk', {size: full ? bytes(stats.spill_disk_bytes) : own('disk_bytes')})},
+      ['used', full ? t('strip.used', {used: bytes(Math.max(stats.ledger_used, stats.pool_live_bytes)), budget: bytes(stats.budget)})
+        : t('strip.own', {ram: own('ram_bytes')})],
+      ['disk', t('strip.disk', {size: full ? bytes(stats.spill_disk_bytes) : own('disk_bytes')})],
       (this.#speeds.decoded > 0 || this.#speeds.prefilled > 0) &&
-        {kind: 'speed', text: t('tokensPerSecond', {rate: decoded}), title: t('strip.speed', {decoded, prefilled})},
-      active > 0 && {kind: 'active', text: t('strip.active', {n: active})},
-      queued > 0 && {kind: 'queued', text: t('strip.queued', {n: queued})},
-      this.#pressed && {kind: 'pressure', text: t('strip.pressure')},
+        ['speed', t('tokensPerSecond', {rate: decoded}), t('strip.speed', {decoded, prefilled})],
+      active > 0 && ['active', t('strip.active', {n: active})],
+      queued > 0 && ['queued', t('strip.queued', {n: queued})],
+      this.#pressed && ['pressure', t('strip.pressure')],
     ].filter(Boolean);
   }
 
@@ -170,18 +171,11 @@ export class Strip {
   /** Rows stay in the order they had when the panel was opened: what is pointed at does not move. */
   #drawPanel() {
     const all = largest(store.conversations.values());
-    for (const [id, {element}] of this.#rows)
-      if (!store.get(id)) {
-        element.remove();
-        this.#rows.delete(id);
-      }
-    for (const {id} of all)
-      if (!this.#rows.has(id) && this.#rows.size < ROWS) {
-        this.#rows.set(id, this.#row(id));
-        this.body.append(this.#rows.get(id).element);
-      }
+    for (const {id} of all.slice(0, ROWS))
+      if (!this.#rows.has(id))
+        this.#rows.set(id, this.#addRow(id));
     const most = KINDS.map(kind => Math.max(1, ...all.map(one => one[`${kind}_bytes`])));
-    for (const {draw} of this.#rows.values())
+    for (const draw of this.#rows.values())
       draw(most);
     const rest = all.filter(({id}) => !this.#rows.has(id));
     const [ram, disk] = KINDS.map(kind => bytes(sumOf(rest, `${kind}_bytes`)));
@@ -189,8 +183,8 @@ export class Strip {
     say(this.rest, this.#rows.size === 0 ? t('strip.none') : more + t('strip.shared'));
   }
 
-  /** {element, draw(most)}: a row, and what puts it in order; the shares are those of the largest ones. */
-  #row(id) {
+  /** Returns what puts the row in order, given the most bytes that one of them has of each kind. */
+  #addRow(id) {
     const disc = residencyDisc();
     const name = button('', () => this.actions.onOpen(id), {class: 'quiet strip-title', dir: 'auto'});
     const notes = h('span', {class: 'hint'});
@@ -199,8 +193,14 @@ export class Strip {
     const figures = KINDS.map(() => h('span', {class: 'figures'}));
     const element = h('tr', {}, h('th', {scope: 'row'}, h('span', {class: 'strip-name'}, disc, name, notes)), shares.map((share, i) =>
       h('td', {}, h('span', {class: 'strip-size'}, h('span', {class: 'strip-track'}, share), figures[i]))), h('td', {}, more));
-    const draw = most => {
+    this.body.append(element);
+    return most => {
       const conversation = store.get(id);
+      if (!conversation) {
+        element.remove();
+        this.#rows.delete(id);
+        return;
+      }
       const title = store.titleOf(conversation);
       setResidency(disc, conversation.residency);
       say(name, title);
@@ -214,7 +214,6 @@ export class Strip {
         setWidth(shares[i], size / most[i]);
       });
     };
-    return {element, draw};
   }
 
   #items(id) {

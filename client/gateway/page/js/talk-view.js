@@ -110,8 +110,12 @@ export class TalkView {
     this.actions.onState();
   }
 
+  /** A turn has its true height before the browser may leave out drawing it: what is only guessed would move what is in view. */
   #make(turn) {
-    return new Turn(turn, this.actions);
+    const made = new Turn(turn, this.actions);
+    made.element.dataset.fresh = '';
+    requestAnimationFrame(() => requestAnimationFrame(() => delete made.element.dataset.fresh));
+    return made;
   }
 
   /** The last message has no reply: what was written was lost, or nothing was asked for. */
@@ -407,10 +411,11 @@ export class TalkView {
     if (id !== this.id)
       return;
     const turns = (told.turns ?? []).filter(turn => turn.turn < this.#first).map(turn => this.#make(turn));
-    // At 0 a browser anchors nothing: what is added in front would push the text down.
-    if (this.scroller.scrollTop < 1)
-      this.scroller.scrollTop = 1;
+    // Not every browser keeps its place by itself, and none does at 0.
+    const top = () => this.#turns[0]?.element.getBoundingClientRect().top ?? 0;
+    const before = top();
     this.content.prepend(...turns.map(turn => turn.element));
+    this.scroller.scrollTop += top() - before;
     this.#turns.unshift(...turns);
     this.#first -= turns.length;
   }

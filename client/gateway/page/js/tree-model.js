@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The turns of a family as one tree, and its places on the screen. No document, no network.
 //
-// 1. A node is a turn that one or several conversations have. Where they say the same, they have the same turn, wherever they were forked:
-//    either may have been rewound since. A turn that a fork cuts is the fork's own.
+// 1. A node is a turn that one or several conversations have: where they say the same from the beginning on, wherever they were forked
+//    (either may have been rewound since). A turn that a fork cuts is the fork's own.
 // 2. Rows go down in time, one for a node, for turns that are folded, or for the end of a conversation (a tip). A chain is straight in
 //    one lane; what leaves it stands to the right, between where it leaves and the chain's next turn. So no line crosses another.
 
@@ -78,21 +78,21 @@ function straight(node, all, pathOf) {
 }
 
 /**
- * The places of a tree: `rows`, top to bottom, by key in `index`, and `edges`. `pathOf` is the conversation that lies straight in lane 0.
- * Runs of turns without a branch are folded, but for those whose key is in `open`.
- * A row: {key, kind: 'root' | 'turn' | 'fold' | 'tip', x: lane, y: number of the row, level, place and group.size among its siblings,
- * strong: on the path, conversations: ids of those that pass it, node, tip: id, nodes: those of a fold, open}.
- * An edge leads to `row`, {lane, toLane, start, end: y}: down in `lane`, or from `lane` to `toLane` within the row `end`.
+ * The places of a tree; the conversation `pathOf` lies straight in lane 0. Runs of turns without a branch are folded, but for those whose
+ * key is in `open`. A row: {key, kind: 'root' | 'turn' | 'fold' | 'tip', x: lane, y: its number, place and group.size among its siblings,
+ * strong: on the path, conversations: ids of those that pass it, node, tip: id, nodes: those of a fold, open}. An edge leads
+ * to `row`: down in `lane` from row `start` to row `end`, or within the row `end` to `toLane`.
  */
 export function layoutTree(root, {pathOf, open = new Set(), foldPath = FOLD_PATH, foldBranch = FOLD_BRANCH} = {}) {
   const layout = {rows: [], edges: [], index: new Map(), lanes: 1, pathOf};
 
   /** One row more, with the line that leads to it. */
   function place(chain, row) {
-    const {lane, level, group, rows, from} = chain;
+    const {lane, group, rows, from} = chain;
     const before = rows.at(-1) ?? from;
     const y = layout.rows.length;
-    Object.assign(row, {x: lane, y, level, chain, group, place: ++group.size, strong: row.conversations.includes(pathOf)});
+    const conversations = row.tip ? [row.tip] : row.node.conversations;
+    Object.assign(row, {x: lane, y, chain, group, place: ++group.size, conversations, strong: conversations.includes(pathOf)});
     if (before)
       layout.edges.push({row, lane: before.x, toLane: lane, start: before === from ? y - 1 : before.y, end: y});
     layout.lanes = Math.max(layout.lanes, lane + 1);
@@ -101,22 +101,17 @@ export function layoutTree(root, {pathOf, open = new Set(), foldPath = FOLD_PATH
     rows.push(row);
   }
 
-  function placeTurns(chain, nodes) {
-    for (const node of nodes)
-      place(chain, {kind: node.turn ? 'turn' : 'root', key: node.key, node, conversations: node.conversations});
-  }
-
-  /** Turns that follow one another without a branch: the first, what is between, and the last. */
+  /** Turns that follow one another without a branch: those between the first and the last may be folded. */
   function placeRun(chain, run) {
-    const inner = run.slice(1, -1);
-    const folds = inner.length >= (run[0]?.has(pathOf) ? foldPath : foldBranch);
-    const key = `fold:${inner[0]?.key}`;
-    placeTurns(chain, run.slice(0, 1));
-    if (folds)
-      place(chain, {kind: 'fold', key, nodes: inner, node: inner.at(-1), conversations: inner[0].conversations, open: open.has(key)});
-    if (!folds || open.has(key))
-      placeTurns(chain, inner);
-    placeTurns(chain, run.slice(1).slice(-1));
+    const nodes = run.slice(1, -1);
+    const folds = nodes.length >= (run[0]?.has(pathOf) ? foldPath : foldBranch);
+    const key = `fold:${nodes[0]?.key}`;
+    run.forEach((node, i) => {
+      if (folds && i === 1)
+        place(chain, {kind: 'fold', key, nodes, node: nodes.at(-1), open: open.has(key)});
+      if (!folds || open.has(key) || i === 0 || i === run.length - 1)
+        place(chain, {kind: node.turn ? 'turn' : 'root', key: node.key, node});
+    });
   }
 
   /** A chain from `next` to its end; whatever leaves it is placed before what goes on. */
@@ -130,8 +125,8 @@ export function layoutTree(root, {pathOf, open = new Set(), foldPath = FOLD_PATH
       }
       placeRun(chain, run);
       if (all.length === 1) {
-        const {tip, conversations} = all[0];
-        place(chain, {kind: 'tip', key: `tip:${tip}`, tip, node: run.at(-1), conversations});
+        const {tip} = all[0];
+        place(chain, {kind: 'tip', key: `tip:${tip}`, tip, node: run.at(-1)});
         return;
       }
       next = straight(run.at(-1), all, pathOf);
@@ -139,7 +134,7 @@ export function layoutTree(root, {pathOf, open = new Set(), foldPath = FOLD_PATH
       const group = {size: 0};
       from.sides = [];
       for (const one of all.filter(other => other !== next)) {
-        const side = {lane: chain.lane + 1, level: chain.level + 1, group, from, rows: []};
+        const side = {lane: chain.lane + 1, group, from, rows: []};
         from.sides.push(side);
         placeChain(side, one);
       }
@@ -148,14 +143,13 @@ export function layoutTree(root, {pathOf, open = new Set(), foldPath = FOLD_PATH
 
   const all = followers(root);
   if (all.length > 0)
-    placeChain({lane: 0, level: 1, group: {size: 0}, rows: []}, all.length > 1 ? root : all[0]);
+    placeChain({lane: 0, group: {size: 0}, rows: []}, all.length > 1 ? root : all[0]);
   return layout;
 }
 
 /**
  * The key where an arrow leads from `key`, or null: `up` and `down` along the path, `right` into the first branch that leaves here, or
- * else to the next branch of the same place, `left` back: to the branch before, or to where the branch leaves. `home`, `end`: the
- * beginning, and the end of the open path.
+ * else to the next one of the same place, `left` to the one before, or to where it leaves; `home`, and `end` of the open path.
  */
 export function neighbour(layout, key, direction) {
   const row = layout.index.get(key);

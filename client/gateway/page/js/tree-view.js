@@ -36,7 +36,10 @@ export class TreeView {
     this.actions = actions;
     this.said = h('p', {class: 'tree-said hint', role: 'status'});
     this.list = h('ul', {class: 'tree-rows', role: 'tree', 'aria-label': t('tree.title'), 'aria-multiselectable': 'true', on: {
-      keydown: event => this.#key(event), click: event => this.#click(event), focusin: event => this.#focused(event),
+      keydown: event => this.#key(event), click: event => this.#click(event), focusin: event => {
+        this.#active = event.target.closest('li').dataset.key;
+        this.#draw();
+      },
     }});
     this.scroller = h('div', {class: 'tree-scroll', on: {scroll: perFrame(() => this.#draw())}}, this.list);
     this.failed = h('div');
@@ -57,12 +60,9 @@ export class TreeView {
     }
     this.#id = id;
     // Where a branch was chosen here, its row stays under the pointer.
-    if (this.#layout.index.get(this.#active)?.conversations.includes(id)) {
-      this.#lay();
-    } else {
-      this.#active = null;
-      this.#lay(null);
-    }
+    const stays = this.#layout.index.get(this.#active)?.conversations.includes(id);
+    this.#active = stays ? this.#active : null;
+    this.#lay(stays ? this.#anchor() : null);
     await this.#follow();
   }
 
@@ -90,10 +90,7 @@ export class TreeView {
     this.list.ariaBusy = 'true';
     try {
       const shown = store.families.membersOf(id).filter(other => other === id || !store.hidden.has(other));
-      const members = await loadTurns(shown, this.#turns, signal);
-      if (signal.aborted)
-        return;
-      this.#root = buildTree(members);
+      this.#root = buildTree(await loadTurns(shown, this.#turns, signal));
       this.#lay();
     } catch (error) {
       if (signal.aborted)
@@ -102,8 +99,7 @@ export class TreeView {
         throw error;
       fill(this.failed, errorView(error, button(t('retry'), () => this.#follow())));
     }
-    if (!signal.aborted)
-      this.list.ariaBusy = 'false';
+    this.list.ariaBusy = 'false';
   }
 
   // ---- places ----
@@ -181,7 +177,7 @@ export class TreeView {
       tip: () => store.titleOf(conversation),
     }[kind]();
     Object.assign(element, {
-      ariaLevel: row.level, ariaPosInSet: row.place, ariaSetSize: row.group.size, tabIndex: key === this.#active ? 0 : -1,
+      ariaLevel: row.x + 1, ariaPosInSet: row.place, ariaSetSize: row.group.size, tabIndex: key === this.#active ? 0 : -1,
       ariaSelected: tip === this.#marked, ariaCurrent: tip === this.#id ? 'true' : null,
       ariaExpanded: row.open ?? null, ariaLabel: kind === 'turn' ? `${t(`role.${node.turn.role}`)}: ${text}` : kind === 'tip' ? null : text,
     });
@@ -264,11 +260,6 @@ export class TreeView {
     this.#reveal();
     this.#draw();
     this.#rows.get(key).focus({preventScroll: true});
-  }
-
-  #focused(event) {
-    this.#active = event.target.closest('li').dataset.key;
-    this.#draw();
   }
 
   #click(event) {
