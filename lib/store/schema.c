@@ -217,8 +217,8 @@ static const char *const migrations[] = {
         /* words_open() fills it. */
         WORDS_CREATE,
         /* 8: memory that is pinned. None is until somebody asks for it. */
-        "ALTER TABLE conversation ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0"
-        " CHECK (pinned IN (0, 1));",
+        ("ALTER TABLE conversation ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0"
+         " CHECK (pinned IN (0, 1));"),
 };
 
 /* turn_hash() for the migration. */
