@@ -123,7 +123,7 @@ OUTSIDE = '''
   const found = [];
   for (const one of document.querySelectorAll(`${a} *`)) {
     const box = one.getBoundingClientRect();
-    if (box.width === 0 || box.height === 0 || (box.left >= talk.left - 1 && box.right <= talk.right + 1) || one.closest('.unseen, svg, .katex-mathml'))
+    if (box.width === 0 || box.height === 0 || !one.checkVisibility({visibilityProperty: true}) || (box.left >= talk.left - 1 && box.right <= talk.right + 1) || one.closest('.unseen, svg, .katex-mathml'))
       continue;
     let cut = one.parentElement;
     while (cut && cut.matches(`${a} *`) && getComputedStyle(cut).overflowX === 'visible')
@@ -134,6 +134,12 @@ OUTSIDE = '''
   }
   return found.slice(0, 5);
 '''
+
+
+def rest(page):
+    """Nothing moves any more."""
+    page.frames(2)
+    page.wait('document.getAnimations().length === 0', 'it has come to rest')
 
 
 def within(page, place='#talk'):

@@ -513,6 +513,18 @@ def test_compare(r, page):
     rig.need(page.one('.talk-scroll').is_displayed() and page.url.endswith(f'/c/{top["id"]}'), 'the conversation is back')
 
 
+def test_compare_the_same_again(r, page):
+    """Both were asked the same, each by itself: what is marked is the reply."""
+    page.size(1600, 900)
+    top = talk(r, 'Now', ('One?', 'First.'), ('Which colour has the door?', 'The door is red.'))
+    side = branch(r, top, 2, 'Then', ('Which colour has the door?', 'The door was red.'), ('And then?', 'It rained.'))
+    compare(r, page, top, side)
+    rig.need(marked(page) == [['is'], ['was']], marked(page))
+    said = page.js("[...document.querySelectorAll('.compare-side')].map(one => [...one.querySelectorAll('.turn-body')].map(body => body.innerText.trim()))")
+    rig.need(said == [['Which colour has the door?', 'The door is red.'],
+                      ['Which colour has the door?', 'The door was red.', 'And then?', 'It rained.']], said)
+
+
 def test_compare_open(r, page):
     page.size(1600, 900)
     top, side, _, _ = family(r)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Two branches beside each other: what they have in common as one line, then what each says by itself. In the first turn that differs,
-// the words that only one of them has are marked.
+// words that only one of them has are marked.
 import {attempt, errorView} from './dialogs.js';
 import {button, fill, h} from './dom.js';
 import {loadTurns} from './family-turns.js';
@@ -76,7 +76,7 @@ export class CompareView {
     this.which = h('div', {class: 'compare-which', role: 'group', 'aria-label': t('compare.which')});
     this.common = h('details', {class: 'compare-common'});
     this.columns = h('div', {class: 'compare-columns'});
-    this.element = h('section', {class: 'compare', 'aria-label': t('compare.title')},
+    this.element = h('section', {class: 'compare'},
       h('header', {class: 'compare-head'}, this.title,
         h('label', {class: 'compare-together'}, this.together, ' ', t('compare.together')), button(t('close'), onClose)),
       this.which, this.common, this.columns);
@@ -115,15 +115,18 @@ export class CompareView {
     let n = 0;
     while (left[n] && right[n] && same(left[n], right[n]))
       n++;
-    const common = paged(t('compare.earlier'), left.slice(0, n), true);
+    const common = paged(t('compare.earlier'), left.slice(0, n), turnView, true);
     this.common.addEventListener('toggle', () => common.more.click(), {once: true});
     fill(this.common, h('summary', {}, n > 0 ? t('compare.common', {n}) : t('compare.nothing')), n > 0 && [common.more, common.list]);
-    const differ = differing(left[n], right[n]);
+    // Both may have been told the same once more: what is marked comes behind it.
+    let at = n;
+    while (left[at] && left[at].role === right[at]?.role && wordsOf(left[at]) === wordsOf(right[at]))
+      at++;
+    const differ = differing(left[at], right[at]);
     [left, right].forEach((turns, i) => {
-      const {list, more} = paged(t('compare.more'), turns.slice(differ ? n + 1 : n));
-      list.append(differ?.[i] ?? (turns.length === n ? h('p', {class: 'hint'}, t('compare.ends')) : ''));
+      const {list, more} = paged(t('compare.more'), turns.slice(n), turn => turn === turns[at] && differ ? differ[i] : turnView(turn));
       more.click();
-      fill(this.sides[i].scroller, list, more);
+      fill(this.sides[i].scroller, turns.length === n && h('p', {class: 'hint'}, t('compare.ends')), list, more);
     });
   }
 
@@ -168,11 +171,11 @@ export class CompareView {
 }
 
 /** {list, more}: an element with turns, and a button that draws a page more of them, from the last one on where `backwards`. */
-function paged(label, turns, backwards = false) {
+function paged(label, turns, draw, backwards = false) {
   const rest = [...turns];
   const list = h('div');
   const more = button(label, () => {
-    const page = (backwards ? rest.splice(-PAGE) : rest.splice(0, PAGE)).map(turn => turnView(turn));
+    const page = (backwards ? rest.splice(-PAGE) : rest.splice(0, PAGE)).map(turn => draw(turn));
     list[backwards ? 'prepend' : 'append'](...page);
     more.hidden = rest.length === 0;
   }, {class: 'quiet'});
@@ -181,7 +184,7 @@ function paged(label, turns, backwards = false) {
 
 /** The first turns that differ, as plain text with marks, if both say it in the same role. */
 function differing(left, right) {
-  if (!left || !right || left.role !== right.role || left.role === 'tool')
+  if (!left || left.role !== right?.role || left.role === 'tool')
     return null;
   return diffWords(wordsOf(left), wordsOf(right))?.map(pieces => h('article', {class: 'turn', dataset: {role: left.role}},
     h('header', {class: 'turn-head'}, h('h4', {class: 'turn-who'}, t(`role.${left.role}`)),

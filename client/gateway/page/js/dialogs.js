@@ -90,7 +90,7 @@ export function menu(anchor, items) {
   }
   element.addEventListener('keydown', event => moveInMenu(event, buttons, close));
   anchor.setAttribute('aria-expanded', 'true');
-  (anchor.closest('dialog') ?? document.body).append(element);
+  anchor.closest('dialog, #frame > *').append(element);
   place(element, anchor.getBoundingClientRect());
   document.addEventListener('pointerdown', outside, true);
   element.closeMenu = close;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which conversations descend from one another. A parent that was closed is not there, but its id still joins those that were forked from
-// it. No document, no network.
+// Which conversations descend from one another. One that was closed is not there, but its id still joins those that were forked from it.
 
 export class Families {
   #parents = new Map();

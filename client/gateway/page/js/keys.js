@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Keys. Single letters count only where nobody types, and can be switched off, since speech input would press them.
 import {dialog} from './dialogs.js';
-import {h} from './dom.js';
+import {h, perFrame} from './dom.js';
 import {t} from './i18n.js';
 
 const SWITCH = 'confab.keys';
@@ -35,6 +35,23 @@ export function listenToKeys(actions) {
       actions[name]();
     }
   });
+}
+
+/** Where what had the focus goes away, `place()` has it, and not the beginning of the page. */
+export function keepFocus(place) {
+  let last = null;
+  const look = perFrame(() => {
+    if (document.activeElement === document.body && last && !(last.isConnected && last.checkVisibility({visibilityProperty: true})))
+      place().focus({preventScroll: true});
+  });
+  document.addEventListener('focusin', event => {
+    last = event.target;
+  });
+  document.addEventListener('focusout', look);
+  document.addEventListener('pointerdown', () => {
+    last = null;
+  }, true);
+  new MutationObserver(look).observe(document.body, {childList: true, subtree: true, attributeFilter: ['hidden']});
 }
 
 export function showKeys() {

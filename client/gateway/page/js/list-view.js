@@ -233,9 +233,7 @@ export class ListView {
   }
 
   #more(conversation, branches) {
-    const words = [t('turns', {n: conversation.n_turns})];
-    if (branches > 1)
-      words.push(t('list.branches', {n: branches}));
+    const words = [branches > 1 ? t('list.branches', {n: branches}) : t('turns', {n: conversation.n_turns})];
     const size = conversation.ram_bytes || conversation.disk_bytes;
     words.push(size ? bytes(size) : t('tokens', {n: conversation.n_tokens}));
     for (const tag of conversation.about?.tags ?? [])

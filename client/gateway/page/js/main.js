@@ -10,7 +10,7 @@ import {attempt, dialog, errorNote, errorView, menu, note} from './dialogs.js';
 import {button, fill, h, MENU, perFrame} from './dom.js';
 import {bytes} from './format.js';
 import {chooseLanguage, language, languages, t} from './i18n.js';
-import {listenToKeys, showKeys} from './keys.js';
+import {keepFocus, listenToKeys, showKeys} from './keys.js';
 import {ListView} from './list-view.js';
 import {residencyDisc} from './residency.js';
 import {newFields, showSettings} from './settings.js';
@@ -276,25 +276,26 @@ function showPanel(open) {
   $('frame').dataset.panel = open;
   head.tree.setAttribute('aria-expanded', String(open));
   if (!open) {
+    const had = $('panel').contains(document.activeElement);
     tree?.destroy();
     tree = null;
     fill($('panel'));
+    if (had)
+      head.tree.focus();
     return;
   }
   if (tree)
     return;
   const host = h('div', {class: 'panel-body'});
   fill($('panel'), h('header', {class: 'panel-head'}, h('h2', {}, t('tree.title')),
-    button('×', () => {
-      showPanel(false);
-      head.tree.focus();
-    }, {class: 'quiet', 'aria-label': t('close')})), host);
+    button('×', () => showPanel(false), {class: 'quiet', 'aria-label': t('close')})), host);
   tree = new TreeView(host, {
     onOpen: (id, turn) => go(id, turn ?? null),
     onCompare: showCompare,
     onFork: (id, turn) => attempt(async () => go((await fork(id, {at_turn: turn + 1})).id)),
   });
   tree.show(talk.id);
+  $('panel').querySelector('button').focus();
 }
 
 function showCompare(a, b) {
@@ -319,12 +320,19 @@ function closeCompare() {
 }
 
 function openDrawer() {
+  if (!NARROW.matches)
+    return;
   $('frame').dataset.drawer = 'open';
+  $('talk').inert = $('strip').inert = true;
   $('list').querySelector('input, a, button')?.focus();
 }
 
 function closeDrawer() {
+  const had = $('frame').dataset.drawer && $('list').contains(document.activeElement);
   delete $('frame').dataset.drawer;
+  $('talk').inert = $('strip').inert = false;
+  if (had)
+    head.drawer.focus();
 }
 
 // ---- the head of the talk ----
@@ -337,7 +345,7 @@ function makeHead() {
   const drawer = button('☰', openDrawer, {class: 'drawer-button quiet', 'aria-label': t('list.show')});
   const page = button(t('page.short'), () => menu(page, pageItems()), {class: 'quiet', ...MENU, 'aria-label': t('page.menu')});
   const element = h('header', {class: 'talk-head'}, drawer, title, figures, treeButton, more, page);
-  return {element, title, figures, tree: treeButton, more};
+  return {element, title, figures, tree: treeButton, more, drawer};
 }
 
 function drawHead() {
@@ -401,7 +409,7 @@ function showConnection(state) {
     return;
   connectionNote = h('p', {class: 'connection', role: 'status'}, t(`connection.${state}`), ' ',
     state === 'token' ? button(t('token.enter'), () => attempt(askToken)) : button(t('retry'), retryNow));
-  $('talk').prepend(connectionNote);
+  head.element.after(connectionNote);
 }
 
 let wasAway = false;
@@ -482,10 +490,17 @@ function listen() {
   store.on('connection', connectionChanged);
   store.on('models', () => composer.costSoon());
   store.on('list', perFrame(() => talk.refreshSiblings()));
+  // Beside the drawer, or a conversation: also the one that is open.
   $('frame').addEventListener('click', event => {
-    if ($('frame').dataset.drawer && event.target === $('frame'))
+    if (event.target === $('frame') || event.target.closest('#list a'))
       closeDrawer();
   });
+  // Without a change of the address, which would lead to a new conversation.
+  $('skip').addEventListener('click', event => {
+    event.preventDefault();
+    composer.focus();
+  });
+  keepFocus(() => NARROW.matches || compare ? head.title : composer.text);
   listenToKeys({
     search: () => {
       openDrawer();
@@ -505,6 +520,8 @@ function listen() {
     escape: () => {
       if (compare)
         closeCompare();
+      else if (panelOpen && $('panel').contains(document.activeElement))
+        showPanel(false);
       else
         closeDrawer();
     },

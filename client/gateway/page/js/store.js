@@ -149,8 +149,14 @@ class Store {
   }
 
   async refreshStats() {
+    const before = this.stats?.spill_disk_bytes;
     this.stats = await call('GET', 'stats');
     this.tell('stats');
+    // What is idle is written to disk without a notice.
+    if (this.complete && before !== this.stats.spill_disk_bytes) {
+      const {conversations} = await call('GET', 'conversations', {query: {order: 'updated', limit: FIRST_PAGE}});
+      this.#takePage(conversations.filter(({id, updated_usec}) => updated_usec >= this.get(id)?.updated_usec), new Set());
+    }
   }
 
   /** Who asks, and which daemons there are; the one that is asked is `model`. */

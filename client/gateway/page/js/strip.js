@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The memory strip: who holds how much of RAM, what is on disk, how fast it goes, who waits, and whether memory is short. It asks for
-// nothing: the store tells when there are new figures. A panel above it has the conversations and what can be done with their memory.
+// The memory strip: who holds how much of RAM, what is on disk, how fast it goes, who waits, and whether memory is short. A panel above
+// it has the conversations and what can be done with their memory.
 import {menu} from './dialogs.js';
 import {button, fill, h, MENU, settled} from './dom.js';
-import {bytes, number} from './format.js';
+import {bytes, rate} from './format.js';
 import {t} from './i18n.js';
 import {residencyDisc, setResidency} from './residency.js';
 import {store} from './store.js';
 
-const SEGMENTS = 8;
 const ROWS = 50;
 const KINDS = ['ram', 'disk'];
 
@@ -22,7 +21,7 @@ export function largest(conversations, most) {
  * The pool as segments [{kind, id, bytes, share}] that fill the bar: conversations, what others hold, what is kept for the next, what is
  * free. Memory that conversations share counts in full in each; where that is more than there is, they are drawn smaller.
  */
-export function poolSegments(stats, conversations, most = SEGMENTS) {
+export function poolSegments(stats, conversations, most = 8) {
   const live = stats.pool_live_bytes ?? 0;
   const used = Math.max(live, stats.ledger_used ?? 0);
   const whole = Math.max(stats.budget ?? 0, used, 1);
@@ -34,7 +33,7 @@ export function poolSegments(stats, conversations, most = SEGMENTS) {
     segment('others', live - told * scale), segment('spare', used - live), segment('free', whole - used)];
 }
 
-/** Tokens per second between two polls: {decoded, prefilled}; nothing where the daemon began anew. */
+/** Tokens per second between two polls; nothing where the daemon began anew. */
 export function speeds(before, now, seconds) {
   const speed = name => before && seconds > 0 && now[name] >= before[name] ? (now[name] - before[name]) / seconds : 0;
   return {decoded: speed('tokens_decoded'), prefilled: speed('tokens_prefilled')};
@@ -95,8 +94,6 @@ export class Strip {
     this.element.remove();
   }
 
-  // ---- figures ----
-
   #take() {
     const now = store.stats, at = performance.now();
     this.#speeds = speeds(this.#before, now, (at - this.#at) / 1000);
@@ -122,15 +119,14 @@ export class Strip {
   #figuresOf(stats) {
     const full = store.mayAdminister;
     const own = field => bytes(sumOf([...store.conversations.values()], field));
-    const [decoded, prefilled] = [this.#speeds.decoded, this.#speeds.prefilled].map(speed =>
-      number(speed < 10 ? Math.round(speed * 10) / 10 : Math.round(speed)));
+    const {decoded, prefilled} = this.#speeds;
     const {requests_active: active, requests_queued: queued} = stats;
     return [
       ['used', full ? t('strip.used', {used: bytes(Math.max(stats.ledger_used, stats.pool_live_bytes)), budget: bytes(stats.budget)})
         : t('strip.own', {ram: own('ram_bytes')})],
       ['disk', t('strip.disk', {size: full ? bytes(stats.spill_disk_bytes) : own('disk_bytes')})],
-      (this.#speeds.decoded > 0 || this.#speeds.prefilled > 0) &&
-        ['speed', t('tokensPerSecond', {rate: decoded}), t('strip.speed', {decoded, prefilled})],
+      decoded + prefilled > 0 && ['speed', rate(decoded || prefilled, 1e6),
+        t('strip.speed', {decoded: Math.round(decoded), prefilled: Math.round(prefilled)})],
       active > 0 && ['active', t('strip.active', {n: active})],
       queued > 0 && ['queued', t('strip.queued', {n: queued})],
       this.#pressed && ['pressure', t('strip.pressure')],
@@ -152,8 +148,6 @@ export class Strip {
       setWidth(children[i], share);
     });
   }
-
-  // ---- the panel ----
 
   #show(open) {
     if (this.panel.hidden !== open)
@@ -177,10 +171,8 @@ export class Strip {
     const most = KINDS.map(kind => Math.max(1, ...all.map(one => one[`${kind}_bytes`])));
     for (const draw of this.#rows.values())
       draw(most);
-    const rest = all.filter(({id}) => !this.#rows.has(id));
-    const [ram, disk] = KINDS.map(kind => bytes(sumOf(rest, `${kind}_bytes`)));
-    const more = rest.length > 0 ? `${t('strip.more', {n: rest.length, ram, disk})} ` : '';
-    say(this.rest, this.#rows.size === 0 ? t('strip.none') : more + t('strip.shared'));
+    const n = all.filter(({id}) => !this.#rows.has(id)).length;
+    say(this.rest, this.#rows.size === 0 ? t('strip.none') : (n > 0 ? `${t('strip.more', {n})} ` : '') + t('strip.shared'));
   }
 
   /** Returns what puts the row in order, given the most bytes that one of them has of each kind. */

@@ -225,7 +225,7 @@ export class TalkView {
 
   /** What was shown is stored now: the turns get their numbers, places and figures. */
   async #settle() {
-    const {turns, from, growing, done} = this.#pending ?? {};
+    const {turns, from, growing, done, begun} = this.#pending ?? {};
     const id = this.id;
     this.#missed = false;
     const told = await this.#ask({from_turn: from, max_turns: PAGE});
@@ -235,8 +235,8 @@ export class TalkView {
     this.conversation = told;
     store.put(told);
     const stored = told.turns ?? [];
-    // Somebody else may have said something in between: then what is there now is shown, as it is.
-    if (stored.length !== turns.length || stored.some((turn, i) => turn.role !== turns[i].turn.role)) {
+    // Somebody else may have said something in between, or given a reply that nobody wrote: then what is there now is shown, as it is.
+    if (!begun || stored.length !== turns.length || stored.some((turn, i) => turn.role !== turns[i].turn.role)) {
       for (const turn of turns)
         turn.element.remove();
       this.#append(stored);

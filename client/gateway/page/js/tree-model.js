@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The turns of a family as one tree, and its places on the screen. No document, no network.
+// The turns of a family as one tree, and its places on the screen.
 //
 // 1. A node is a turn that one or several conversations have: where they say the same from the beginning on, wherever they were forked
 //    (either may have been rewound since). A turn that a fork cuts is the fork's own.
@@ -7,15 +7,11 @@
 //    one lane; what leaves it stands to the right, between where it leaves and the chain's next turn. So no line crosses another.
 
 const FIRST_WORDS = 200;
-const FOLD_PATH = 12;
-const FOLD_BRANCH = 4;
 
 class Node {
   children = [];
-  /** Ids of conversations that end here. */
-  tips = [];
-  /** Ids of those that have this turn. */
-  conversations = [];
+  tips = []; // ids of conversations that end here
+  conversations = []; // ids of those that have this turn
 
   constructor(key, owner, turn, parent) {
     Object.assign(this, {key, owner, turn, parent});
@@ -26,7 +22,7 @@ class Node {
     const {parts = [], results, text} = this.turn;
     const part = parts.find(one => one.kind === 'text' && one.text?.trim()) ?? parts.find(one => one.kind === 'call') ?? parts[0];
     const said = part?.kind === 'call' ? `${part.name}(${part.text ?? ''})` : part?.text ?? results?.[0]?.content ?? text ?? '';
-    return said.slice(0, FIRST_WORDS).replace(/\s+/g, ' ').trim();
+    return said.slice(0, FIRST_WORDS).replace(/[*`]+/g, '').replace(/\s+/g, ' ').trim();
   }
 
   has(id) {
@@ -78,12 +74,12 @@ function straight(node, all, pathOf) {
 }
 
 /**
- * The places of a tree; the conversation `pathOf` lies straight in lane 0. Runs of turns without a branch are folded, but for those whose
- * key is in `open`. A row: {key, kind: 'root' | 'turn' | 'fold' | 'tip', x: lane, y: its number, place and group.size among its siblings,
- * strong: on the path, conversations: ids of those that pass it, node, tip: id, nodes: those of a fold, open}. An edge leads
- * to `row`: down in `lane` from row `start` to row `end`, or within the row `end` to `toLane`.
+ * The places of a tree; the conversation `pathOf` lies straight in lane 0. Long runs of turns are folded, but for those whose key is in
+ * `open`. A row: {key, kind: 'root' | 'turn' | 'fold' | 'tip', x: lane, y: its number, place and group.size among its siblings, strong: on
+ * the path, conversations: ids of those that pass it, node, tip: id, nodes: those of a fold, open}. An edge leads to `row`: down in `lane`
+ * from row `start` to row `end`, or within the row `end` to `toLane`.
  */
-export function layoutTree(root, {pathOf, open = new Set(), foldPath = FOLD_PATH, foldBranch = FOLD_BRANCH} = {}) {
+export function layoutTree(root, {pathOf, open = new Set(), foldPath = 12, foldBranch = 4} = {}) {
   const layout = {rows: [], edges: [], index: new Map(), lanes: 1, pathOf};
 
   /** One row more, with the line that leads to it. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The family of the open conversation, drawn. Each row is an element of a tree (role=tree) with its own piece of the lines, so what is read
-// aloud and what is seen are the same; only the rows in view are there, and the one that has the focus.
+// The family of the open conversation, drawn. Each row is an element of a tree (role=tree) with its own pieces of lines, so what is read
+// aloud is what is seen; only the rows in view are there, and the one that has the focus.
 import {errorView} from './dialogs.js';
 import {button, fill, h, perFrame, settled, svg} from './dom.js';
 import {loadTurns} from './family-turns.js';
@@ -28,14 +28,11 @@ export class TreeView {
   #rows = new Map(); // elements by key
   #load = new AbortController();
 
-  /**
-   * Draws into `host`. onOpen(id, turn), onCompare(idA, idB), onFork(id, turn): a turn is its number in that conversation, undefined
-   * where it has none; a fork keeps the turn.
-   */
+  /** `actions`: onOpen(id, turn), onCompare(idA, idB), onFork(id, turn). A turn is its number, undefined for none; a fork keeps it. */
   constructor(host, actions) {
     this.actions = actions;
-    this.said = h('p', {class: 'tree-said hint', role: 'status'});
-    this.list = h('ul', {class: 'tree-rows', role: 'tree', 'aria-label': t('tree.title'), 'aria-multiselectable': 'true', on: {
+    this.said = h('p', {class: 'tree-said hint', role: 'status'}, t('tree.keys'));
+    this.list = h('ul', {class: 'tree-rows', role: 'tree', 'aria-label': t('tree.title'), on: {
       keydown: event => this.#key(event), click: event => this.#click(event), focusin: event => {
         this.#active = event.target.closest('li').dataset.key;
         this.#draw();
@@ -43,14 +40,14 @@ export class TreeView {
     }});
     this.scroller = h('div', {class: 'tree-scroll', on: {scroll: perFrame(() => this.#draw())}}, this.list);
     this.failed = h('div');
-    this.element = h('div', {class: 'tree'}, this.scroller, this.failed, this.said, h('p', {class: 'tree-keys hint'}, t('tree.keys')));
+    this.element = h('div', {class: 'tree'}, this.scroller, this.failed, this.said);
     host.append(this.element);
     const soon = settled(() => this.#follow(), 60);
     this.stops = [store.on('list', soon), store.on('conversation', id => this.#isRelated(id) && soon())];
     new ResizeObserver(perFrame(() => this.#place())).observe(this.scroller);
   }
 
-  /** The family of a conversation, its end in view; null shows nothing. Resolves when all of it is drawn. */
+  /** Shows the family of a conversation, its end in view; null shows nothing. */
   async show(id) {
     if (!this.#isRelated(id)) {
       this.#root = NOTHING;
@@ -73,8 +70,6 @@ export class TreeView {
       stop();
     this.element.remove();
   }
-
-  // ---- what is known ----
 
   #isRelated(id) {
     return store.families.rootOf(id) === store.families.rootOf(this.#id);
@@ -101,8 +96,6 @@ export class TreeView {
     }
     this.list.ariaBusy = 'false';
   }
-
-  // ---- places ----
 
   /** New places; what has the focus, or was at the top of the view, stays where it was. */
   #lay(anchor = this.#anchor()) {
@@ -178,8 +171,8 @@ export class TreeView {
     }[kind]();
     Object.assign(element, {
       ariaLevel: row.x + 1, ariaPosInSet: row.place, ariaSetSize: row.group.size, tabIndex: key === this.#active ? 0 : -1,
-      ariaSelected: tip === this.#marked, ariaCurrent: tip === this.#id ? 'true' : null,
-      ariaExpanded: row.open ?? null, ariaLabel: kind === 'turn' ? `${t(`role.${node.turn.role}`)}: ${text}` : kind === 'tip' ? null : text,
+      ariaSelected: tip === this.#marked, ariaCurrent: tip === this.#id ? 'true' : null, ariaExpanded: row.open ?? null,
+      ariaLabel: kind === 'turn' ? `${t(`role.${node.turn.role}`)}: ${text}` : null,
     });
     element.dataset.role = node?.turn?.role ?? '';
     element.toggleAttribute('data-strong', row.strong);
@@ -213,11 +206,9 @@ export class TreeView {
     // What is strong comes last, so it lies above.
     const lines = edges.sort((a, b) => a.row.strong - b.row.strong).map(({row: {strong, conversations}, lane, toLane, start, end}) => {
       const at = this.#x(lane);
-      return svg('path', {
-        class: `tree-line${strong ? ' strong' : ''}`, 'data-residency': bestResidency(conversations),
-        d: lane === toLane ? `M${at} ${y === start ? middle : 0}V${y === end ? middle : height}`
-          : `M${at} 0Q${at} ${middle} ${at + this.lane} ${middle}`,
-      });
+      const d = lane === toLane ? `M${at} ${y === start ? middle : 0}V${y === end ? middle : height}`
+        : `M${at} 0Q${at} ${middle} ${at + this.lane} ${middle}`;
+      return svg('path', {class: strong ? 'tree-line strong' : 'tree-line', 'data-residency': bestResidency(conversations), d});
     });
     // Nothing is to the right of a row's own mark, so its text may begin there.
     const x = this.#x(row.x), width = x + GAP;
@@ -251,7 +242,8 @@ export class TreeView {
 
   #mark(id) {
     this.#marked = id;
-    this.said.textContent = id === null ? '' : t('tree.isMarked', {title: store.titleOf(store.get(id))});
+    this.said.toggleAttribute('data-marked', id !== null);
+    this.said.textContent = id === null ? t('tree.keys') : t('tree.isMarked', {title: store.titleOf(store.get(id))});
     this.#draw();
   }
 
@@ -303,13 +295,14 @@ function bestResidency(ids) {
 
 /** The mark of a row: square for the user, round for the assistant, small for the rest; the end of a conversation has its disc. */
 function mark({kind, node, strong}, x, y) {
-  const name = strong ? 'tree-node strong' : 'tree-node';
+  const own = strong ? 'tree-node strong' : 'tree-node';
+  const circle = (r, name, cy = y) => svg('circle', {class: name, cx: x, cy, r});
+  const box = (height, name, rx) => svg('rect', {class: name, x: x - 4, y: y - height / 2, width: 8, height, rx});
   if (kind === 'tip')
-    return svg('circle', {class: 'tree-hole', cx: x, cy: y, r: 5});
+    return circle(5, 'tree-hole');
   if (kind === 'fold')
-    return [svg('rect', {class: 'tree-hole', x: x - 4, y: y - 9, width: 8, height: 18}),
-      [-5, 0, 5].map(offset => svg('circle', {class: `${name} dot`, cx: x, cy: y + offset, r: 1.5}))];
+    return [box(18, 'tree-hole'), [-5, 0, 5].map(offset => circle(1.5, `${own} dot`, y + offset))];
   if (node.turn?.role === 'user')
-    return svg('rect', {class: name, x: x - 4, y: y - 4, width: 8, height: 8, rx: 1.5});
-  return svg('circle', {class: name, cx: x, cy: y, r: node.turn?.role === 'assistant' ? 4.25 : 2.5});
+    return box(8, own, 1.5);
+  return circle(node.turn?.role === 'assistant' ? 4.25 : 2.5, own);
 }

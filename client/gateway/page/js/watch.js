@@ -80,7 +80,7 @@ export async function watch() {
       await follow(ends.signal);
     } catch (error) {
       if (error.name === 'AbortError') {
-        await (document.hidden && new Promise(resolve => wake = resolve));
+        await ((document.hidden || left) && new Promise(resolve => wake = resolve));
         continue;
       }
       if (store.connection === 'live')
@@ -131,7 +131,7 @@ function pollStats() {
   });
 }
 
-let hiddenTimer = 0;
+let hiddenTimer = 0, left = false;
 
 document.addEventListener('visibilitychange', () => {
   clearTimeout(hiddenTimer);
@@ -143,3 +143,12 @@ document.addEventListener('visibilitychange', () => {
   }
 });
 addEventListener('online', retryNow);
+// A page that is kept for the way back keeps no connection: browsers have six for all pages of a place.
+addEventListener('pagehide', () => {
+  left = true;
+  ends?.abort();
+});
+addEventListener('pageshow', () => {
+  left = false;
+  retryNow();
+});

@@ -283,7 +283,7 @@ export default {
   'strip.none': 'Kein Gespräch belegt Speicher.',
   'strip.published': 'veröffentlicht',
   'strip.shared': 'Gemeinsamer Speicher zählt in jeder Zeile ganz.',
-  'strip.more': {one: '{n} weiteres belegt {ram} im RAM, {disk} auf der Platte.', other: '{n} weitere belegen {ram} im RAM, {disk} auf der Platte.'},
+  'strip.more': {one: '{n} weiteres belegt Speicher.', other: '{n} weitere belegen Speicher.'},
 
   // Texte, Code, Überlegungen, Aufrufe
   'render.showAll': 'Alles zeigen ({size})',

@@ -283,7 +283,7 @@ export default {
   'strip.none': 'No conversation holds any memory.',
   'strip.published': 'published',
   'strip.shared': 'Shared memory counts in full in each row.',
-  'strip.more': {one: '{n} more holds {ram} in RAM, {disk} on disk.', other: '{n} more hold {ram} in RAM, {disk} on disk.'},
+  'strip.more': {one: '{n} more holds memory.', other: '{n} more hold memory.'},
 
   // text, code, reasoning, calls
   'render.showAll': 'Show all ({size})',
