@@ -66,7 +66,9 @@ def hears(page, words, what):
 
 def words(page, key, **values):
     """Of the page, in English."""
-    text = page.run('return (await import(new URL("page/js/words-en.js", document.baseURI))).default[a] ?? null;', key)
+    text = page.run('''
+      const [{flat}, {default: en}] = await Promise.all(['i18n', 'words-en'].map(name => import(new URL(`page/js/${name}.js`, document.baseURI))));
+      return flat(en)[a] ?? null;''', key)
     need(isinstance(text, str), f'there are no words {key}')
     for name, value in values.items():
         text = text.replace('{%s}' % name, str(value))

@@ -4,6 +4,7 @@
 is said twice or lost, and each error is a sentence with what to do."""
 import contextlib
 import json
+import re
 import sys
 
 sys.dont_write_bytecode = True
@@ -332,7 +333,8 @@ def words_of(page, key):
     """words() of a page whose gateway is away: it has read them."""
     with open(rig.PAGE + '/js/words-en.js', encoding='utf-8') as f:
         text = f.read()
-    return text.split(f"'{key}': '", 1)[1].split("',\n", 1)[0]
+    group, name = key.split('.', 1)
+    return re.search(rf"^\s+{group}: \{{.*?^\s+'?{re.escape(name)}'?: '(.*?)',$", text, re.M | re.S)[1]
 
 
 def test_no_daemon_yet(r, page):

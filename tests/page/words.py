@@ -18,7 +18,7 @@ def bad(path, line, words):
     faults.append(f'{path}:{line}: {words}')
 
 
-# ---- words-*.js: an object of texts, and of objects of texts ----
+# ---- words-*.js: an object of texts, of plural forms, and of groups of both ----
 
 def parse_words(path):
     """{key: ({form: text}, line)}; a text without forms has the form None."""
@@ -49,27 +49,40 @@ def parse_words(path):
             told += take(['string'])[0]
         return told
 
-    while tokens[at][0] != '}':
-        key, place = take(['string', 'name'])
-        take([':'])
-        if tokens[at][0] == '{':
-            take(['{'])
-            forms = {}
-            while tokens[at][0] != '}':
-                form, _ = take(['name', 'string'])
-                take([':'])
-                forms[form] = take_text()
-                if tokens[at][0] == ',':
-                    take([','])
-            take(['}'])
-        else:
-            forms = {None: take_text()}
-        line = sources.line_of(text, shift + place)
-        if key in words:
-            bad(path, line, f'{key} is there twice')
-        words[key] = forms, line
-        if tokens[at][0] == ',':
-            take([','])
+    def take_forms():
+        forms = {}
+        for form in take_keys():
+            forms[form] = take_text()
+        return forms
+
+    def take_keys():
+        nonlocal at
+        while tokens[at][0] != '}':
+            key, place = take(['string', 'name'])
+            take([':'])
+            take_keys.line = sources.line_of(text, shift + place)
+            yield key
+            if tokens[at][0] == ',':
+                take([','])
+        take(['}'])
+
+    def take_group(prefix):
+        nonlocal at
+        for key in take_keys():
+            key, line = prefix + key, take_keys.line
+            if tokens[at][0] == '{':
+                take(['{'])
+                if not tokens[at][1].strip("'") in ('one', 'other'):
+                    take_group(key + '.')
+                    continue
+                forms = take_forms()
+            else:
+                forms = {None: take_text()}
+            if key in words:
+                bad(path, line, f'{key} is there twice')
+            words[key] = forms, line
+
+    take_group('')
     return words
 
 

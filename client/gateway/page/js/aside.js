@@ -25,9 +25,9 @@ export async function askAside(conversation, question) {
 }
 
 class Aside {
-  #asked = null; // the promise of #fork
   #fork = null;
   #reply = null;
+  #asked = null; // the promise of ask()
   #ended = false;
 
   constructor(conversation) {
@@ -55,21 +55,22 @@ class Aside {
     this.ask(question);
   }
 
-  async ask(question) {
+  ask(question) {
+    this.#asked = this.#ask(question);
+  }
+
+  async #ask(question) {
     const message = new Turn({role: 'user', text: question}), growing = Turn.growing(null);
     const sentences = new Sentences();
     this.turns.append(message.element, growing.element);
     this.button.disabled = true;
     try {
-      this.#asked ??= post(this.conversation.id, 'fork', {about: {session: ASIDE, expires_after: KEEP_SECONDS}});
-      this.#fork = await this.#asked;
+      this.#fork ??= await post(this.conversation.id, 'fork', {about: {session: ASIDE, expires_after: KEEP_SECONDS}});
       if (this.#ended)
         return;
       this.#reply = new Reply(this.#fork.id, (kind, data) => this.#told(kind, data, growing, sentences));
       await this.#reply.start({message: question}, this.#fork.revision);
     } catch (error) {
-      if (!this.#fork)
-        this.#asked = null;
       fill(this.state, errorView(error));
       growing.element.remove();
     }
@@ -78,7 +79,9 @@ class Aside {
   }
 
   #told(kind, data, growing, sentences) {
-    if (kind === 'delta') {
+    if (kind === 'accepted' && this.#ended) {
+      attempt(() => this.#reply.stop());
+    } else if (kind === 'delta') {
       growing.add(data.parts ?? []);
       for (const part of data.parts ?? [])
         if (part.kind === 'text')
@@ -100,14 +103,14 @@ class Aside {
     }
   }
 
-  async end() {
+  /** The fork may be on its way still, and can go only when its reply is over. */
+  end() {
     this.#ended = true;
-    this.#reply?.leave();
-    // It may be on its way still.
-    if (await this.#asked?.catch(() => null))
-      await attempt(async () => {
-        await post(this.#fork.id, 'cancel');
+    return attempt(async () => {
+      await this.#reply?.stop();
+      await this.#asked;
+      if (this.#fork)
         await call('DELETE', conversationPath(this.#fork.id));
-      });
+    });
   }
 }

@@ -3,6 +3,12 @@
 import de from './words-de.js';
 import en from './words-en.js';
 
+/** Words by their whole keys, `group.key`; an object is a group, unless it has plural forms. */
+export function flat(words, prefix = '') {
+  return Object.fromEntries(Object.entries(words).flatMap(([key, text]) => typeof text === 'object' && !('other' in text)
+    ? Object.entries(flat(text, `${prefix}${key}.`)) : [[prefix + key, text]]));
+}
+
 const LANGUAGES = {en, de};
 const KEY = 'confab.language';
 
@@ -18,7 +24,8 @@ function choose() {
 
 export const language = choose();
 export const languages = Object.keys(LANGUAGES);
-const words = LANGUAGES[language];
+const words = flat(LANGUAGES[language]);
+const english = flat(en);
 const plurals = new Intl.PluralRules(language);
 
 /** Takes effect with the next load of the page. */
@@ -29,7 +36,7 @@ export function chooseLanguage(name) {
 
 /** Whether there are words of this name. */
 export function hasWords(key) {
-  return Object.hasOwn(words, key) || Object.hasOwn(en, key);
+  return Object.hasOwn(words, key) || Object.hasOwn(english, key);
 }
 
 /**
@@ -37,7 +44,7 @@ export function hasWords(key) {
  * (one, other), chosen by values.n. What a language has not is told in English; an unknown key is told as it is.
  */
 export function t(key, values = {}) {
-  let text = [words, en].find(all => Object.hasOwn(all, key))?.[key] ?? key;
+  let text = [words, english].find(all => Object.hasOwn(all, key))?.[key] ?? key;
   if (typeof text === 'object')
     text = text[plurals.select(Number(values.n ?? 0))] ?? text.other;
   return text.replace(/\{(\w+)\}/g, (all, name) => {
