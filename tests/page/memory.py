@@ -125,6 +125,7 @@ def test_line_of_others(r, page):
 
 def test_said_meanwhile(r, page):
     """What others say while the page asks for what was stored of its own reply is not missed."""
+    page.expect('/attach.* 400') # what others said may be over before the page comes to it
     front = r.front()
     made = r.opened(about={'title': 'Two at once'})
     r.show(page, made, url=front.url)

@@ -7,7 +7,7 @@ async function shown(load, text) {
   await Promise.all([libs.ready, libs.load('hljs'), libs.load('katex')]);
   const host = document.createElement('div');
   document.body.append(host);
-  const view = new TextView(host, {label: 'Reply'});
+  const view = new TextView(host);
   view.set(text);
   for (let i = 0; i < 3; i++) {
     await view.drawn();
@@ -27,7 +27,6 @@ export async function test_blocks({load, need}) {
   if (!markdown)
     return need(host.querySelectorAll('.plain').length >= 8, 'without Markdown words are as they are written');
   need(outline(host) === 'h3 p(strong br) ol(li(p ul(li(p))) li(p)) blockquote(p) hr p p(br) p(a)', outline(host));
-  need(host.getAttribute('role') === 'group' && host.getAttribute('aria-label') === 'Reply', 'a name');
   need([...host.querySelectorAll(':scope > :is(p, h3, blockquote), li')].every(element => element.dir === 'auto'), 'direction by the words');
 }
 

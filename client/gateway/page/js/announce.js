@@ -10,35 +10,35 @@ const END = /[.!?…。！？؟](?:["'”’»)\]]*)(?=\s)|\n{2,}/gu;
 
 /** Says a text at the next pause of the reader. */
 export function announce(text) {
-  const region = document.getElementById('announcements');
-  if (!region || !text.trim())
-    return;
-  region.append(h('p', {}, text.trim().slice(0, LONGEST)));
-  while (region.children.length > KEEP)
-    region.firstElementChild.remove();
+	const region = document.getElementById('announcements');
+	if (!region || !text.trim())
+		return;
+	region.append(h('p', text.trim().slice(0, LONGEST)));
+	while (region.children.length > KEEP)
+		region.firstElementChild.remove();
 }
 
 /** Collects a growing text and announces its sentences when they are complete. */
 export class Sentences {
-  #rest = '';
+	#rest = '';
 
-  add(text) {
-    this.#rest += text;
-    let last = 0;
-    for (const match of this.#rest.matchAll(END))
-      last = match.index + match[0].length;
-    if (last === 0) {
-      // More of it would not be said; its end is still looked for.
-      if (this.#rest.length > 2 * LONGEST)
-        this.#rest = this.#rest.slice(0, LONGEST) + this.#rest.slice(-8);
-      return;
-    }
-    announce(this.#rest.slice(0, last));
-    this.#rest = this.#rest.slice(last);
-  }
+	add(text) {
+		this.#rest += text;
+		let last = 0;
+		for (const match of this.#rest.matchAll(END))
+			last = match.index + match[0].length;
+		if (last === 0) {
+			// More of it would not be said; its end is still looked for.
+			if (this.#rest.length > 2 * LONGEST)
+				this.#rest = this.#rest.slice(0, LONGEST) + this.#rest.slice(-8);
+			return;
+		}
+		announce(this.#rest.slice(0, last));
+		this.#rest = this.#rest.slice(last);
+	}
 
-  end() {
-    announce(this.#rest);
-    this.#rest = '';
-  }
+	end() {
+		announce(this.#rest);
+		this.#rest = '';
+	}
 }

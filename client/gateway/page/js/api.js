@@ -7,12 +7,12 @@ const TOKEN = 'confab.token';
 let model = null;
 
 export class ApiError extends Error {
-  /** `retry`: the same request may succeed later. `param`: the field that is wrong, or null. */
-  constructor(code, message, {status = 0, retry = false, param = null} = {}) {
-    super(message);
-    this.name = 'ApiError';
-    Object.assign(this, {code, status, retry, param});
-  }
+	/** `retry`: the same request may succeed later. `param`: the field that is wrong, or null. */
+	constructor(code, message, {status = 0, retry = false, param = null} = {}) {
+		super(message);
+		this.name = 'ApiError';
+		Object.assign(this, {code, status, retry, param});
+	}
 }
 
 /**
@@ -20,119 +20,119 @@ export class ApiError extends Error {
  * the token once (--open). Throws ApiError where the code is of no use any more.
  */
 export async function takeToken() {
-  const [, kind, value] = /^#(token|once)=([^&]*)$/.exec(location.hash) ?? [];
-  if (!kind)
-    return;
-  history.replaceState(null, '', location.pathname + location.search + '#/');
-  const given = decodeURIComponent(value);
-  setToken(kind === 'token' ? given : (await call('POST', 'session', {body: {code: given}})).token);
+	const [, kind, value] = /^#(token|once)=([^&]*)$/.exec(location.hash) ?? [];
+	if (!kind)
+		return;
+	history.replaceState(null, '', location.pathname + location.search + '#/');
+	const given = decodeURIComponent(value);
+	setToken(kind === 'token' ? given : (await call('POST', 'session', {body: {code: given}})).token);
 }
 
 export function setToken(token) {
-  if (token)
-    sessionStorage.setItem(TOKEN, token);
-  else
-    sessionStorage.removeItem(TOKEN);
+	if (token)
+		sessionStorage.setItem(TOKEN, token);
+	else
+		sessionStorage.removeItem(TOKEN);
 }
 
 /** The daemon that requests go to: the name of its model; null: the first one. */
 export function setModel(name) {
-  model = name;
+	model = name;
 }
 
 export function getModel() {
-  return model;
+	return model;
 }
 
 /** Path of a conversation, below confab/v1. */
 export function conversationPath(id, verb = '') {
-  return `conversations/${encodeURIComponent(id)}${verb ? `/${verb}` : ''}`;
+	return `conversations/${encodeURIComponent(id)}${verb ? `/${verb}` : ''}`;
 }
 
 /** A conversation as it is, with what `query` asks for. */
 export function get(id, query, signal) {
-  return call('GET', conversationPath(id), {query, signal});
+	return call('GET', conversationPath(id), {query, signal});
 }
 
 /** A verb that changes a conversation, or begins something in it. */
 export function post(id, verb, body = {}) {
-  return call('POST', conversationPath(id, verb), {body});
+	return call('POST', conversationPath(id, verb), {body});
 }
 
 export function patch(id, body) {
-  return call('PATCH', conversationPath(id), {body});
+	return call('PATCH', conversationPath(id), {body});
 }
 
 function address(path, query) {
-  const url = new URL(`confab/v1/${path}`, document.baseURI);
-  for (const [name, value] of Object.entries(query ?? {}))
-    if (value !== undefined && value !== null)
-      url.searchParams.set(name, value);
-  return url;
+	const url = new URL(`confab/v1/${path}`, document.baseURI);
+	for (const [name, value] of Object.entries(query ?? {}))
+		if (value !== undefined && value !== null)
+			url.searchParams.set(name, value);
+	return url;
 }
 
 function fields(extra) {
-  const all = {...extra};
-  const token = sessionStorage.getItem(TOKEN);
-  if (token)
-    all.Authorization = `Bearer ${token}`;
-  if (model)
-    all['X-Confab-Model'] = encodeModel(model);
-  return all;
+	const all = {...extra};
+	const token = sessionStorage.getItem(TOKEN);
+	if (token)
+		all.Authorization = `Bearer ${token}`;
+	if (model)
+		all['X-Confab-Model'] = encodeModel(model);
+	return all;
 }
 
 // A field of HTTP holds Latin-1 only; names of models that have more go by the query.
 function encodeModel(name) {
-  return /^[\x20-\x7e]+$/.test(name) ? name : '';
+	return /^[\x20-\x7e]+$/.test(name) ? name : '';
 }
 
 async function send(method, path, {query, body, signal, lastEventId, keepalive} = {}) {
-  const headers = fields({
-    ...(body === undefined ? {} : {'Content-Type': 'application/json'}),
-    ...(lastEventId ? {'Last-Event-ID': lastEventId} : {}),
-  });
-  const asked = model && !headers['X-Confab-Model'] ? {...query, model} : query;
-  let response;
-  try {
-    response = await fetch(address(path, asked), {
-      method, headers, signal, keepalive, cache: 'no-store', credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer',
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
-  } catch (error) {
-    if (error.name === 'AbortError')
-      throw error;
-    throw new ApiError('offline', String(error.message), {retry: true});
-  }
-  if (!response.ok)
-    throw await refusal(response);
-  return response;
+	const headers = fields({
+		...(body === undefined ? {} : {'Content-Type': 'application/json'}),
+		...(lastEventId ? {'Last-Event-ID': lastEventId} : {}),
+	});
+	const asked = model && !headers['X-Confab-Model'] ? {...query, model} : query;
+	let response;
+	try {
+		response = await fetch(address(path, asked), {
+			method, headers, signal, keepalive, cache: 'no-store', credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer',
+			body: body === undefined ? undefined : JSON.stringify(body),
+		});
+	} catch (error) {
+		if (error.name === 'AbortError')
+			throw error;
+		throw new ApiError('offline', String(error.message), {retry: true});
+	}
+	if (!response.ok)
+		throw await refusal(response);
+	return response;
 }
 
 async function refusal(response) {
-  let told = {};
-  try {
-    told = (await response.json()).error ?? {};
-  } catch {
-    // A proxy in between answers in words of its own.
-  }
-  const code = told.code ?? (response.status === 401 ? 'permission' : response.status >= 500 ? 'unavailable' : 'invalid');
-  const error = new ApiError(code, told.message ?? `${response.status} ${response.statusText}`,
-    {status: response.status, retry: told.retry ?? response.status >= 500, param: told.param ?? null});
-  if (response.status === 401)
-    globalThis.dispatchEvent(new CustomEvent('confab-token-needed'));
-  return error;
+	let told = {};
+	try {
+		told = (await response.json()).error ?? {};
+	} catch {
+		// A proxy in between answers in words of its own.
+	}
+	const code = told.code ?? (response.status === 401 ? 'permission' : response.status >= 500 ? 'unavailable' : 'invalid');
+	const error = new ApiError(code, told.message ?? `${response.status} ${response.statusText}`,
+		{status: response.status, retry: told.retry ?? response.status >= 500, param: told.param ?? null});
+	if (response.status === 401)
+		globalThis.dispatchEvent(new CustomEvent('confab-token-needed'));
+	return error;
 }
 
 /** One request, its answer as it is parsed. AbortError if `signal` ended it. */
 export async function call(method, path, options) {
-  const response = await send(method, path, options);
-  try {
-    return response.status === 204 ? null : await response.json();
-  } catch (error) {
-    if (error.name === 'AbortError')
-      throw error;
-    throw new ApiError('offline', String(error.message), {retry: true});
-  }
+	const response = await send(method, path, options);
+	try {
+		return response.status === 204 ? null : await response.json();
+	} catch (error) {
+		if (error.name === 'AbortError')
+			throw error;
+		throw new ApiError('offline', String(error.message), {retry: true});
+	}
 }
 
 /**
@@ -140,45 +140,45 @@ export async function call(method, path, options) {
  * `error` is thrown as an ApiError, and a connection that breaks as one with the code `offline`.
  */
 export async function* stream(method, path, options) {
-  const response = await send(method, path, options);
-  if (response.status === 204)
-    return;
-  const reader = response.body.getReader();
-  const decoder = new TextDecoder();
-  const parser = new SseParser();
-  try {
-    for (;;) {
-      const {done, value} = await read(reader);
-      if (done)
-        return;
-      for (const event of parser.push(decoder.decode(value, {stream: true}))) {
-        if (event.comment !== undefined)
-          continue;
-        const data = parsed(event.data);
-        if (event.event === 'error')
-          throw new ApiError(data.code, data.message, {retry: data.retry});
-        yield {id: event.id, event: event.event, data};
-      }
-    }
-  } finally {
-    reader.cancel().catch(() => {});
-  }
+	const response = await send(method, path, options);
+	if (response.status === 204)
+		return;
+	const reader = response.body.getReader();
+	const decoder = new TextDecoder();
+	const parser = new SseParser();
+	try {
+		for (;;) {
+			const {done, value} = await read(reader);
+			if (done)
+				return;
+			for (const event of parser.push(decoder.decode(value, {stream: true}))) {
+				if (event.comment !== undefined)
+					continue;
+				const data = parsed(event.data);
+				if (event.event === 'error')
+					throw new ApiError(data.code, data.message, {retry: data.retry});
+				yield {id: event.id, event: event.event, data};
+			}
+		}
+	} finally {
+		reader.cancel().catch(() => {});
+	}
 }
 
 function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new ApiError('protocol', error.message);
-  }
+	try {
+		return JSON.parse(text);
+	} catch (error) {
+		throw new ApiError('protocol', error.message);
+	}
 }
 
 async function read(reader) {
-  try {
-    return await reader.read();
-  } catch (error) {
-    if (error.name === 'AbortError')
-      throw error;
-    throw new ApiError('offline', String(error.message), {retry: true});
-  }
+	try {
+		return await reader.read();
+	} catch (error) {
+		if (error.name === 'AbortError')
+			throw error;
+		throw new ApiError('offline', String(error.message), {retry: true});
+	}
 }

@@ -9,22 +9,22 @@ const UNDO_MS = 12000;
 
 /** What an error means and what to do about it, as two sentences; the daemon's own is in `detail` where it says more. */
 export function errorWords(error) {
-  const key = `error.${error.code}`;
-  const known = hasWords(key);
-  return {
-    what: known ? t(key) : t('error.unknown'),
-    todo: hasWords(`${key}.do`) ? t(`${key}.do`) : t('error.unknown.do'),
-    detail: error.code === 'offline' ? '' : error.message ?? '',
-  };
+	const key = `error.${error.code}`;
+	const known = hasWords(key);
+	return {
+		what: known ? t(key) : t('error.unknown'),
+		todo: hasWords(`${key}.do`) ? t(`${key}.do`) : t('error.unknown.do'),
+		detail: error.code === 'offline' ? '' : error.message ?? '',
+	};
 }
 
 /** An element that tells an error. */
 export function errorView(error, ...actions) {
-  const {what, todo, detail} = errorWords(error);
-  return h('div', {class: 'error', role: 'alert'},
-    h('p', {}, h('strong', {}, what), ' ', todo),
-    detail && h('p', {class: 'error-detail', dir: 'auto'}, detail),
-    actions.length > 0 && h('p', {class: 'actions'}, actions));
+	const {what, todo, detail} = errorWords(error);
+	return h('div.error', {role: 'alert'},
+		h('p', h('strong', what), ' ', todo),
+		detail && h('p.error-detail', {dir: 'auto'}, detail),
+		actions.length > 0 && h('p.actions', actions));
 }
 
 /**
@@ -32,33 +32,33 @@ export function errorView(error, ...actions) {
  * shown in the dialog, which then stays. Resolves when it is closed.
  */
 export function dialog(title, content, actions = []) {
-  const failed = h('div');
-  const buttons = actions.map(action => h('button', {
-    type: 'submit', value: action.label, class: action.primary ? 'primary' : action.danger ? 'danger' : null,
-    on: {click: event => run(event, action)},
-  }, action.label));
-  const element = h('dialog', {'aria-labelledby': 'dialog-title'},
-    h('form', {method: 'dialog'},
-      h('h2', {id: 'dialog-title'}, title), content, failed,
-      h('p', {class: 'actions'}, buttons, h('button', {type: 'submit', formnovalidate: true}, actions.length > 0 ? t('cancel') : t('close')))));
+	const failed = h('div');
+	const buttons = actions.map(action => h('button', {
+		type: 'submit', value: action.label, class: action.primary ? 'primary' : action.danger ? 'danger' : null,
+		on: {click: event => run(event, action)},
+	}, action.label));
+	const element = h('dialog', {'aria-labelledby': 'dialog-title'},
+		h('form', {method: 'dialog'},
+			h('h2', {id: 'dialog-title'}, title), content, failed,
+			h('p.actions', buttons, h('button', {type: 'submit', formnovalidate: true}, actions.length > 0 ? t('cancel') : t('close')))));
 
-  async function run(event, action) {
-    event.preventDefault();
-    if (!element.querySelector('form').reportValidity())
-      return;
-    try {
-      await action.run?.();
-      element.close();
-    } catch (error) {
-      fill(failed, errorView(error));
-    }
-  }
-  document.body.append(element);
-  element.showModal();
-  return new Promise(resolve => element.addEventListener('close', () => {
-    element.remove();
-    resolve();
-  }));
+	async function run(event, action) {
+		event.preventDefault();
+		if (!element.querySelector('form').reportValidity())
+			return;
+		try {
+			await action.run?.();
+			element.close();
+		} catch (error) {
+			fill(failed, errorView(error));
+		}
+	}
+	document.body.append(element);
+	element.showModal();
+	return new Promise(resolve => element.addEventListener('close', () => {
+		element.remove();
+		resolve();
+	}));
 }
 
 /**
@@ -66,69 +66,72 @@ export function dialog(title, content, actions = []) {
  * and first letters work as in any menu.
  */
 export function menu(anchor, items) {
-  closeMenu();
-  const entries = items.map(item => item === null ? h('hr') : button(item.label, () => {
-      if (item.disabled)
-        return;
-      close();
-      item.run();
-    }, {role: 'menuitem', tabIndex: -1, 'aria-disabled': item.disabled ? 'true' : null, title: item.hint}));
-  const element = h('div', {class: 'menu', role: 'menu', 'aria-label': anchor.getAttribute('aria-label') ?? anchor.textContent}, entries);
-  const buttons = entries.filter(entry => entry.tagName === 'BUTTON');
+	closeMenu();
+	const entries = items.map(item => item === null ? h('hr') : button(item.label, () => {
+			if (item.disabled)
+				return;
+			close();
+			item.run();
+		}, {role: 'menuitem', tabIndex: -1, 'aria-disabled': item.disabled ? 'true' : null, title: item.hint}));
+	const element = h('div.menu', {role: 'menu', 'aria-label': anchor.getAttribute('aria-label') ?? anchor.textContent}, entries);
+	const buttons = entries.filter(entry => entry.tagName === 'BUTTON');
+	const at = () => place(element, anchor.getBoundingClientRect());
 
-  function close() {
-    if (!element.isConnected)
-      return;
-    element.remove();
-    anchor.setAttribute('aria-expanded', 'false');
-    document.removeEventListener('pointerdown', outside, true);
-    anchor.focus();
-  }
-  function outside(event) {
-    if (!element.contains(event.target) && event.target !== anchor)
-      close();
-  }
-  element.addEventListener('keydown', event => moveInMenu(event, buttons, close));
-  anchor.setAttribute('aria-expanded', 'true');
-  anchor.closest('dialog, #frame > *').append(element);
-  place(element, anchor.getBoundingClientRect());
-  document.addEventListener('pointerdown', outside, true);
-  element.closeMenu = close;
-  buttons[0]?.focus();
+	function close() {
+		if (!element.isConnected)
+			return;
+		element.remove();
+		anchor.setAttribute('aria-expanded', 'false');
+		document.removeEventListener('pointerdown', outside, true);
+		removeEventListener('resize', at);
+		anchor.focus();
+	}
+	function outside(event) {
+		if (!element.contains(event.target) && event.target !== anchor)
+			close();
+	}
+	element.addEventListener('keydown', event => moveInMenu(event, buttons, close));
+	anchor.setAttribute('aria-expanded', 'true');
+	anchor.closest('dialog, #frame > *').append(element);
+	at();
+	document.addEventListener('pointerdown', outside, true);
+	addEventListener('resize', at);
+	element.closeMenu = close;
+	buttons[0]?.focus();
 }
 
 function closeMenu() {
-  for (const element of document.querySelectorAll('.menu'))
-    element.closeMenu?.();
+	for (const element of document.querySelectorAll('.menu'))
+		element.closeMenu?.();
 }
 
 function moveInMenu(event, buttons, close) {
-  const at = buttons.indexOf(document.activeElement);
-  const steps = {ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1};
-  if (event.key in steps) {
-    buttons[(steps[event.key] + buttons.length) % buttons.length].focus();
-  } else if (event.key === 'Escape' || event.key === 'Tab') {
-    close();
-  } else if (event.key.length === 1 && event.key !== ' ') {
-    const letter = event.key.toLowerCase();
-    const order = [...buttons.slice(at + 1), ...buttons.slice(0, at + 1)];
-    order.find(button => button.textContent.toLowerCase().startsWith(letter))?.focus();
-    event.stopPropagation();
-    return;
-  } else {
-    return;
-  }
-  event.preventDefault();
-  event.stopPropagation();
+	const at = buttons.indexOf(document.activeElement);
+	const steps = {ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1};
+	if (event.key in steps) {
+		buttons[(steps[event.key] + buttons.length) % buttons.length].focus();
+	} else if (event.key === 'Escape' || event.key === 'Tab') {
+		close();
+	} else if (event.key.length === 1 && event.key !== ' ') {
+		const letter = event.key.toLowerCase();
+		const order = [...buttons.slice(at + 1), ...buttons.slice(0, at + 1)];
+		order.find(button => button.textContent.toLowerCase().startsWith(letter))?.focus();
+		event.stopPropagation();
+		return;
+	} else {
+		return;
+	}
+	event.preventDefault();
+	event.stopPropagation();
 }
 
 /** Beside the anchor, inside of the window. */
 function place(element, anchor) {
-  const box = element.getBoundingClientRect();
-  const left = document.documentElement.dir === 'rtl' ? anchor.left : anchor.right - box.width;
-  const below = anchor.bottom + 4;
-  element.style.setProperty('left', `${Math.max(4, Math.min(left, innerWidth - box.width - 4))}px`);
-  element.style.setProperty('top', `${below + box.height > innerHeight - 4 ? Math.max(4, anchor.top - box.height - 4) : below}px`);
+	const box = element.getBoundingClientRect();
+	const left = document.documentElement.dir === 'rtl' ? anchor.left : anchor.right - box.width;
+	const below = anchor.bottom + 4;
+	element.style.setProperty('left', `${Math.max(4, Math.min(left, innerWidth - box.width - 4))}px`);
+	element.style.setProperty('top', `${below + box.height > innerHeight - 4 ? Math.max(4, anchor.top - box.height - 4) : below}px`);
 }
 
 /**
@@ -136,47 +139,47 @@ function place(element, anchor) {
  * that takes it away.
  */
 export function note(text, {undo, action, label, onGone, kind} = {}) {
-  const run = undo ?? action;
-  let timer = 0, taken = false;
-  const act = run && button(undo ? t('undo') : label, () => {
-    taken = true;
-    gone();
-    run();
-  });
-  const element = h('div', {class: 'note', dataset: {kind: kind ?? 'plain'}}, h('span', {dir: 'auto'}, text), act,
-    button('×', () => gone(), {class: 'quiet', 'aria-label': t('dismiss')}));
+	const run = undo ?? action;
+	let timer = 0, taken = false;
+	const act = run && button(undo ? t('undo') : label, () => {
+		taken = true;
+		gone();
+		run();
+	});
+	const element = h('div.note', {dataset: {kind: kind ?? 'plain'}}, h('span', {dir: 'auto'}, text), act,
+		button('×', () => gone(), {class: 'quiet', 'aria-label': t('dismiss')}));
 
-  function gone() {
-    clearTimeout(timer);
-    if (!element.isConnected)
-      return;
-    element.remove();
-    if (!taken)
-      onGone?.();
-  }
-  function start() {
-    clearTimeout(timer);
-    timer = setTimeout(() => element.matches(':hover, :focus-within') ? start() : gone(), run ? UNDO_MS : NOTE_MS);
-  }
-  document.getElementById('notes').append(element);
-  start();
-  return gone;
+	function gone() {
+		clearTimeout(timer);
+		if (!element.isConnected)
+			return;
+		element.remove();
+		if (!taken)
+			onGone?.();
+	}
+	function start() {
+		clearTimeout(timer);
+		timer = setTimeout(() => element.matches(':hover, :focus-within') ? start() : gone(), run ? UNDO_MS : NOTE_MS);
+	}
+	document.getElementById('notes').append(element);
+	start();
+	return gone;
 }
 
 export function errorNote(error) {
-  const {what, todo, detail} = errorWords(error);
-  return note([what, todo, detail && `(${detail})`].filter(Boolean).join(' '), {kind: 'error'});
+	const {what, todo, detail} = errorWords(error);
+	return note([what, todo, detail && `(${detail})`].filter(Boolean).join(' '), {kind: 'error'});
 }
 
 /** Runs something asynchronous; what fails is told in a note. */
 export async function attempt(fn) {
-  try {
-    return await fn();
-  } catch (error) {
-    if (error.name !== 'AbortError')
-      errorNote(error);
-    if (error.name !== 'AbortError' && error.name !== 'ApiError')
-      console.error(error);
-    return undefined;
-  }
+	try {
+		return await fn();
+	} catch (error) {
+		if (error.name !== 'AbortError')
+			errorNote(error);
+		if (error.name !== 'AbortError' && error.name !== 'ApiError')
+			console.error(error);
+		return undefined;
+	}
 }

@@ -33,518 +33,518 @@ let head, panelOpen = false;
 // ---- addresses ----
 
 function addressOf(id, turn = null) {
-  const name = getModel();
-  return `#${name ? `/m/${encodeURIComponent(name)}` : ''}/${id === null ? '' : `c/${id}`}${turn === null ? '' : `/${turn}`}`;
+	const name = getModel();
+	return `#${name ? `/m/${encodeURIComponent(name)}` : ''}/${id === null ? '' : `c/${id}`}${turn === null ? '' : `/${turn}`}`;
 }
 
 function go(id, turn = null) {
-  const address = addressOf(id, turn);
-  if (location.hash === address)
-    route();
-  else
-    location.hash = address;
+	const address = addressOf(id, turn);
+	if (location.hash === address)
+		route();
+	else
+		location.hash = address;
 }
 
 function readAddress() {
-  const found = /^#(?:\/m\/([^/]*))?\/(?:c\/(\d+)(?:\/(\d+))?)?$/.exec(location.hash);
-  return {
-    model: found?.[1] ? decodeURIComponent(found[1]) : null,
-    id: found?.[2] ? Number(found[2]) : null,
-    turn: found?.[3] ? Number(found[3]) : null,
-  };
+	const found = /^#(?:\/m\/([^/]*))?\/(?:c\/(\d+)(?:\/(\d+))?)?$/.exec(location.hash);
+	return {
+		model: found?.[1] ? decodeURIComponent(found[1]) : null,
+		id: found?.[2] ? Number(found[2]) : null,
+		turn: found?.[3] ? Number(found[3]) : null,
+	};
 }
 
 async function route() {
-  const {model, id, turn} = readAddress();
-  if (model !== getModel() && store.models.some(one => one.name === model || (model === null && one.default)))
-    await changeModel(model);
-  closeCompare();
-  closeDrawer();
-  if (id === null)
-    openNew();
-  else if (id === talk.id && turn !== null)
-    await talk.showTurn(turn);
-  else if (id !== talk.id || turn === null)
-    await openConversation(id, turn);
+	const {model, id, turn} = readAddress();
+	if (model !== getModel() && store.models.some(one => one.name === model || (model === null && one.default)))
+		await changeModel(model);
+	closeCompare();
+	closeDrawer();
+	if (id === null)
+		openNew();
+	else if (id === talk.id && turn !== null)
+		await talk.showTurn(turn);
+	else if (id !== talk.id || turn === null)
+		await openConversation(id, turn);
 }
 
 async function openConversation(id, turn) {
-  composer.open(id);
-  list.setCurrent(id);
-  try {
-    await talk.open(id, turn);
-  } catch (error) {
-    if (error.name === 'AbortError')
-      return;
-    talk.openNothing(h('div', {class: 'start'}, errorView(error,
-      button(t('retry'), () => route()),
-      button(t('list.new'), () => go(null)))));
-  }
-  tree?.show(id);
+	composer.open(id);
+	list.setCurrent(id);
+	try {
+		await talk.open(id, turn);
+	} catch (error) {
+		if (error.name === 'AbortError')
+			return;
+		talk.openNothing(h('div.start', errorView(error,
+			button(t('retry'), () => route()),
+			button(t('list.new'), () => go(null)))));
+	}
+	tree?.show(id);
 }
 
 function openNew() {
-  fields = newFields();
-  composer.open(null);
-  list.setCurrent(null);
-  talk.openNothing(h('div', {class: 'start'}, h('h2', {}, t('new.title')), h('p', {}, t('new.hint')), fields.element));
-  tree?.show(null);
-  if (!NARROW.matches)
-    composer.focus();
+	fields = newFields();
+	composer.open(null);
+	list.setCurrent(null);
+	talk.openNothing(h('div.start', h('h2', t('new.title')), h('p', t('new.hint')), fields.element));
+	tree?.show(null);
+	if (!NARROW.matches)
+		composer.focus();
 }
 
 async function changeModel(name) {
-  setModel(name);
-  store.conversations.clear();
-  await store.refreshModels(name);
-  watchAnew();
-  await store.load();
+	setModel(name);
+	store.conversations.clear();
+	await store.refreshModels(name);
+	watchAnew();
+	await store.load();
 }
 
 // ---- what is said ----
 
 /** Of the first words, or of the file that is in their place; whole characters, none of which controls anything. */
 function titleFrom(text) {
-  const [first] = splitFiles(text);
-  const line = [...(first?.name ?? first?.text ?? '').replace(/[\s\p{Cc}]+/gu, ' ').trim()];
-  if (line.length <= TITLE_LENGTH)
-    return line.join('');
-  const cut = line.slice(0, TITLE_LENGTH).join(''), space = cut.lastIndexOf(' ');
-  return `${space > TITLE_LENGTH / 2 ? cut.slice(0, space) : cut}…`;
+	const [first] = splitFiles(text);
+	const line = [...(first?.name ?? first?.text ?? '').replace(/[\s\p{Cc}]+/gu, ' ').trim()];
+	if (line.length <= TITLE_LENGTH)
+		return line.join('');
+	const cut = line.slice(0, TITLE_LENGTH).join(''), space = cut.lastIndexOf(' ');
+	return `${space > TITLE_LENGTH / 2 ? cut.slice(0, space) : cut}…`;
 }
 
 async function send(text, {edited}) {
-  if (edited) {
-    await sendEdited(text, edited);
-    return;
-  }
-  if (talk.id === null) {
-    const made = await call('POST', 'conversations', {body: {...fields.read(), about: {title: titleFrom(text)}}});
-    store.put(made);
-    composer.moveDraft(made.id);
-    history.replaceState(null, '', addressOf(made.id));
-    list.setCurrent(made.id);
-    await talk.open(made.id);
-    tree?.show(made.id);
-  }
-  await talk.send({message: text}, {text});
+	if (edited) {
+		await sendEdited(text, edited);
+		return;
+	}
+	if (talk.id === null) {
+		const made = await call('POST', 'conversations', {body: {...fields.read(), about: {title: titleFrom(text)}}});
+		store.put(made);
+		composer.moveDraft(made.id);
+		history.replaceState(null, '', addressOf(made.id));
+		list.setCurrent(made.id);
+		await talk.open(made.id);
+		tree?.show(made.id);
+	}
+	await talk.send({message: text}, {text});
 }
 
 async function fork(id, fields) {
-  const child = await post(id, 'fork', fields);
-  store.put(child);
-  return child;
+	const child = await post(id, 'fork', fields);
+	store.put(child);
+	return child;
 }
 
 /** A fork before a turn, opened. */
 async function forkAt(turnNumber) {
-  const child = await fork(talk.id, {at_turn: turnNumber, expect_revision: talk.conversation.revision});
-  history.pushState(null, '', addressOf(child.id));
-  composer.endEdit();
-  list.setCurrent(child.id);
-  composer.open(child.id);
-  await talk.open(child.id);
-  tree?.show(child.id);
-  return child;
+	const child = await fork(talk.id, {at_turn: turnNumber, expect_revision: talk.conversation.revision});
+	history.pushState(null, '', addressOf(child.id));
+	composer.endEdit();
+	list.setCurrent(child.id);
+	composer.open(child.id);
+	await talk.open(child.id);
+	tree?.show(child.id);
+	return child;
 }
 
 async function sendEdited(text, turn) {
-  await forkAt(turn.turn);
-  composer.put(text);
-  await talk.send({message: text}, {text});
+	await forkAt(turn.turn);
+	composer.put(text);
+	await talk.send({message: text}, {text});
 }
 
 async function again(turn) {
-  await forkAt(turn.turn);
-  await talk.send({nothing: true}, null);
+	await forkAt(turn.turn);
+	await talk.send({nothing: true}, null);
 }
 
 async function branch(turn) {
-  await forkAt(turn.turn + 1);
-  note(t('turn.branched'));
-  composer.focus();
+	await forkAt(turn.turn + 1);
+	note(t('turn.branched'));
+	composer.focus();
 }
 
 async function answerCall(asked) {
-  const text = h('textarea', {rows: 6, required: true, dir: 'auto', 'aria-label': t('call.result')});
-  await dialog(t('call.answer', {name: asked.name}), text, [{
-    label: t('composer.send'), primary: true,
-    run: () => {
-      const results = [{call_id: asked.call_id, name: asked.name, content: text.value}];
-      attempt(() => talk.send({results}, {role: 'tool', results}));
-    },
-  }]);
+	const text = h('textarea', {rows: 6, required: true, dir: 'auto', 'aria-label': t('call.result')});
+	await dialog(t('call.answer', {name: asked.name}), text, [{
+		label: t('composer.send'), primary: true,
+		run: () => {
+			const results = [{call_id: asked.call_id, name: asked.name, content: text.value}];
+			attempt(() => talk.send({results}, {role: 'tool', results}));
+		},
+	}]);
 }
 
 // ---- what is done with conversations ----
 
 /** Closes a conversation; for a while that can be undone, until then nothing is lost. */
 function closeConversation(id) {
-  const title = store.titleOf(store.get(id));
-  store.hide(id, true);
-  if (talk.id === id)
-    go(null);
-  const finish = keepalive => {
-    closing.delete(id);
-    return attempt(async () => {
-      try {
-        await call('DELETE', conversationPath(id), {keepalive});
-        store.remove(id);
-      } catch (error) {
-        store.hide(id, false);
-        throw error;
-      }
-    });
-  };
-  closing.set(id, finish);
-  note(t('list.closed', {title}), {
-    undo: () => {
-      closing.delete(id);
-      store.hide(id, false);
-      go(id);
-    },
-    onGone: () => closing.get(id)?.(false),
-  });
+	const title = store.titleOf(store.get(id));
+	store.hide(id, true);
+	if (talk.id === id)
+		go(null);
+	const finish = keepalive => {
+		closing.delete(id);
+		return attempt(async () => {
+			try {
+				await call('DELETE', conversationPath(id), {keepalive});
+				store.remove(id);
+			} catch (error) {
+				store.hide(id, false);
+				throw error;
+			}
+		});
+	};
+	closing.set(id, finish);
+	note(t('list.closed', {title}), {
+		undo: () => {
+			closing.delete(id);
+			store.hide(id, false);
+			go(id);
+		},
+		onGone: () => closing.get(id)?.(false),
+	});
 }
 const closing = new Map();
 
 function rename(id) {
-  const conversation = store.get(id);
-  const input = h('input', {type: 'text', value: store.titleOf(conversation), maxlength: 200, dir: 'auto', 'aria-label': t('settings.name')});
-  return dialog(t('list.rename'), h('p', {class: 'field'}, input), [{
-    label: t('save'), primary: true,
-    run: async () => store.put(await patch(id, {about: {title: input.value}})),
-  }]);
+	const conversation = store.get(id);
+	const input = h('input', {type: 'text', value: store.titleOf(conversation), maxlength: 200, dir: 'auto', 'aria-label': t('settings.name')});
+	return dialog(t('list.rename'), h('p.field', input), [{
+		label: t('save'), primary: true,
+		run: async () => store.put(await patch(id, {about: {title: input.value}})),
+	}]);
 }
 
 const PINS = {pin: true, unpin: false};
 
 async function act(verb, id) {
-  const told = verb in PINS ? await patch(id, {pinned: PINS[verb]})
-    : verb === 'unpublish' ? await post(id, 'publish', {off: true}) : await post(id, verb);
-  store.put(told);
-  note(told.n_not_kept ? t('act.notKept', {n: told.n_not_kept, why: told.why_not_kept}) : t(`act.${verb}.done`, {title: store.titleOf(told)}));
+	const told = verb in PINS ? await patch(id, {pinned: PINS[verb]})
+		: verb === 'unpublish' ? await post(id, 'publish', {off: true}) : await post(id, verb);
+	store.put(told);
+	note(told.n_not_kept ? t('act.notKept', {n: told.n_not_kept, why: told.why_not_kept}) : t(`act.${verb}.done`, {title: store.titleOf(told)}));
 }
 
 function conversationItems(id) {
-  const conversation = store.get(id);
-  if (!conversation)
-    return [];
-  const item = (verb, hint) => ({label: t(`act.${verb}`), hint, run: () => attempt(() => act(verb, id))});
-  const items = [
-    {label: t('list.rename'), run: () => rename(id)},
-    {label: t('settings.open'), run: () => attempt(() => showSettings(id, go))},
-    {label: t('list.fork'), run: () => attempt(async () => go((await fork(id)).id))},
-    null, item('warm', t('act.warm.hint')), item('evict', t('act.evict.hint')),
-  ];
-  if (store.mayAdminister || conversation.pinned)
-    items.push(item(conversation.pinned ? 'unpin' : 'pin', t('act.pin.hint')));
-  if (store.mayAdminister)
-    items.push(item(conversation.n_published > 0 ? 'unpublish' : 'publish', t('act.publish.hint')));
-  if (conversation.other_vocabulary)
-    items.push(item('carry', t('act.carry.hint')));
-  items.push(null, {label: t('list.close'), run: () => closeConversation(id)});
-  return items;
+	const conversation = store.get(id);
+	if (!conversation)
+		return [];
+	const item = (verb, hint) => ({label: t(`act.${verb}`), hint, run: () => attempt(() => act(verb, id))});
+	const items = [
+		{label: t('list.rename'), run: () => rename(id)},
+		{label: t('settings.open'), run: () => attempt(() => showSettings(id, go))},
+		{label: t('list.fork'), run: () => attempt(async () => go((await fork(id)).id))},
+		null, item('warm', t('act.warm.hint')), item('evict', t('act.evict.hint')),
+	];
+	if (store.mayAdminister || conversation.pinned)
+		items.push(item(conversation.pinned ? 'unpin' : 'pin', t('act.pin.hint')));
+	if (store.mayAdminister)
+		items.push(item(conversation.n_published > 0 ? 'unpublish' : 'publish', t('act.publish.hint')));
+	if (conversation.other_vocabulary)
+		items.push(item('carry', t('act.carry.hint')));
+	items.push(null, {label: t('list.close'), run: () => closeConversation(id)});
+	return items;
 }
 
 function turnItems(turn, view) {
-  const text = (turn.parts ?? [{text: turn.text ?? ''}]).filter(part => (part.kind ?? 'text') === 'text').map(part => part.text).join('');
-  const others = siblingsOf(turn)?.ids.filter(id => id !== talk.id) ?? [];
-  return [
-    {label: t('turn.copy'), run: () => attempt(async () => {
-      await navigator.clipboard.writeText(view.parts?.text ?? text);
-      note(t('turn.copied'));
-    })},
-    {label: t('turn.tree'), run: () => showPanel(true)},
-    {label: t('turn.compare'), disabled: others.length === 0, run: () => showCompare(talk.id, others.at(-1))},
-  ];
+	const text = (turn.parts ?? [{text: turn.text ?? ''}]).filter(part => (part.kind ?? 'text') === 'text').map(part => part.text).join('');
+	const others = siblingsOf(turn)?.ids.filter(id => id !== talk.id) ?? [];
+	return [
+		{label: t('turn.copy'), run: () => attempt(async () => {
+			await navigator.clipboard.writeText(view.parts?.text ?? text);
+			note(t('turn.copied'));
+		})},
+		{label: t('turn.tree'), run: () => showPanel(true)},
+		{label: t('turn.compare'), disabled: others.length === 0, run: () => showCompare(talk.id, others.at(-1))},
+	];
 }
 
 function siblingsOf(turn) {
-  const conversation = store.get(talk.id);
-  if (!conversation || turn.start === undefined)
-    return null;
-  const members = store.families.membersOf(talk.id).filter(id => !store.hidden.has(id)).map(id => store.get(id)).filter(Boolean);
-  return members.length > 1 ? siblingsAt(conversation, turn.start, members) : null;
+	const conversation = store.get(talk.id);
+	if (!conversation || turn.start === undefined)
+		return null;
+	const members = store.families.membersOf(talk.id).filter(id => !store.hidden.has(id)).map(id => store.get(id)).filter(Boolean);
+	return members.length > 1 ? siblingsAt(conversation, turn.start, members) : null;
 }
 
 // ---- panel, compare ----
 
 function showPanel(open) {
-  panelOpen = open;
-  $('panel').hidden = !open;
-  $('frame').dataset.panel = open;
-  head.tree.setAttribute('aria-expanded', String(open));
-  if (!open) {
-    const had = $('panel').contains(document.activeElement);
-    tree?.destroy();
-    tree = null;
-    fill($('panel'));
-    if (had)
-      head.tree.focus();
-    return;
-  }
-  if (tree)
-    return;
-  const host = h('div', {class: 'panel-body'});
-  fill($('panel'), h('header', {class: 'panel-head'}, h('h2', {}, t('tree.title')),
-    button('×', () => showPanel(false), {class: 'quiet', 'aria-label': t('close')})), host);
-  tree = new TreeView(host, {
-    onOpen: (id, turn) => go(id, turn ?? null),
-    onCompare: showCompare,
-    onFork: (id, turn) => attempt(async () => go((await fork(id, {at_turn: turn + 1})).id)),
-  });
-  tree.show(talk.id);
-  $('panel').querySelector('button').focus();
+	panelOpen = open;
+	$('panel').hidden = !open;
+	$('frame').dataset.panel = open;
+	head.tree.setAttribute('aria-expanded', String(open));
+	if (!open) {
+		const had = $('panel').contains(document.activeElement);
+		tree?.destroy();
+		tree = null;
+		fill($('panel'));
+		if (had)
+			head.tree.focus();
+		return;
+	}
+	if (tree)
+		return;
+	const host = h('div.panel-body');
+	fill($('panel'), h('header.panel-head', h('h2', t('tree.title')),
+		button('×', () => showPanel(false), {class: 'quiet', 'aria-label': t('close')})), host);
+	tree = new TreeView(host, {
+		onOpen: (id, turn) => go(id, turn ?? null),
+		onCompare: showCompare,
+		onFork: (id, turn) => attempt(async () => go((await fork(id, {at_turn: turn + 1})).id)),
+	});
+	tree.show(talk.id);
+	$('panel').querySelector('button').focus();
 }
 
 function showCompare(a, b) {
-  closeCompare();
-  if (COVERED.matches)
-    showPanel(false);
-  const host = h('div', {id: 'compare'});
-  $('talk').append(host);
-  $('talk').dataset.compare = 'true';
-  compare = new CompareView(host, {onClose: closeCompare, onOpen: id => go(id)});
-  attempt(() => compare.show(a, b));
+	closeCompare();
+	if (COVERED.matches)
+		showPanel(false);
+	const host = h('div', {id: 'compare'});
+	$('talk').append(host);
+	$('talk').dataset.compare = 'true';
+	compare = new CompareView(host, {onClose: closeCompare, onOpen: id => go(id)});
+	attempt(() => compare.show(a, b));
 }
 
 function closeCompare() {
-  if (!compare)
-    return;
-  compare.destroy();
-  compare = null;
-  $('compare')?.remove();
-  delete $('talk').dataset.compare;
-  head.title.focus?.();
+	if (!compare)
+		return;
+	compare.destroy();
+	compare = null;
+	$('compare')?.remove();
+	delete $('talk').dataset.compare;
+	head.title.focus?.();
 }
 
 function openDrawer() {
-  if (!NARROW.matches)
-    return;
-  $('frame').dataset.drawer = 'open';
-  $('talk').inert = $('strip').inert = true;
-  $('list').querySelector('input, a, button')?.focus();
+	if (!NARROW.matches)
+		return;
+	$('frame').dataset.drawer = 'open';
+	$('talk').inert = $('strip').inert = true;
+	$('list').querySelector('input, a, button')?.focus();
 }
 
 function closeDrawer() {
-  const had = $('frame').dataset.drawer && $('list').contains(document.activeElement);
-  delete $('frame').dataset.drawer;
-  $('talk').inert = $('strip').inert = false;
-  if (had)
-    head.drawer.focus();
+	const had = $('frame').dataset.drawer && $('list').contains(document.activeElement);
+	delete $('frame').dataset.drawer;
+	$('talk').inert = $('strip').inert = false;
+	if (had)
+		head.drawer.focus();
 }
 
 // ---- the head of the talk ----
 
 function makeHead() {
-  const title = h('h1', {class: 'talk-title', dir: 'auto', tabIndex: -1});
-  const figures = h('span', {class: 'talk-figures figures'});
-  const treeButton = button(t('tree.button'), () => showPanel(!panelOpen), {id: 'tree-button', 'aria-expanded': 'false', 'aria-controls': 'panel'});
-  const more = button('⋯', () => menu(more, conversationItems(talk.id)), {class: 'quiet', ...MENU, 'aria-label': t('talk.more')});
-  const drawer = button('☰', openDrawer, {class: 'drawer-button quiet', 'aria-label': t('list.show')});
-  const page = button(t('page.short'), () => menu(page, pageItems()), {class: 'quiet', ...MENU, 'aria-label': t('page.menu')});
-  const element = h('header', {class: 'talk-head'}, drawer, title, figures, treeButton, more, page);
-  return {element, title, figures, tree: treeButton, more, drawer};
+	const title = h('h1.talk-title', {dir: 'auto', tabIndex: -1});
+	const figures = h('span.talk-figures.figures');
+	const treeButton = button(t('tree.button'), () => showPanel(!panelOpen), {id: 'tree-button', 'aria-expanded': 'false', 'aria-controls': 'panel'});
+	const more = button('⋯', () => menu(more, conversationItems(talk.id)), {class: 'quiet', ...MENU, 'aria-label': t('talk.more')});
+	const drawer = button('☰', openDrawer, {class: 'drawer-button quiet', 'aria-label': t('list.show')});
+	const page = button(t('page.short'), () => menu(page, pageItems()), {class: 'quiet', ...MENU, 'aria-label': t('page.menu')});
+	const element = h('header.talk-head', drawer, title, figures, treeButton, more, page);
+	return {element, title, figures, tree: treeButton, more, drawer};
 }
 
 function drawHead() {
-  const conversation = store.get(talk.id) ?? null;
-  const title = conversation ? store.titleOf(conversation) : t('new.title');
-  if (head.title.textContent !== title)
-    head.title.textContent = title;
-  document.title = conversation ? `${title} – confab` : 'confab';
-  head.more.hidden = !conversation;
-  head.tree.hidden = !conversation;
-  fill(head.figures, conversation && [residencyDisc(conversation.residency),
-    h('span', {title: t('talk.size', {ram: bytes(conversation.ram_bytes), disk: bytes(conversation.disk_bytes)})},
-      store.model?.context ? t('talk.tokensOf', {n: conversation.n_tokens, of: store.model.context}) : t('tokens', {n: conversation.n_tokens}))]);
-  composer.setBusy(talk.busy);
+	const conversation = store.get(talk.id) ?? null;
+	const title = conversation ? store.titleOf(conversation) : t('new.title');
+	if (head.title.textContent !== title)
+		head.title.textContent = title;
+	document.title = conversation ? `${title} – confab` : 'confab';
+	head.more.hidden = !conversation;
+	head.tree.hidden = !conversation;
+	fill(head.figures, conversation && [residencyDisc(conversation.residency),
+		h('span', {title: t('talk.size', {ram: bytes(conversation.ram_bytes), disk: bytes(conversation.disk_bytes)})},
+			store.model?.context ? t('talk.tokensOf', {n: conversation.n_tokens, of: store.model.context}) : t('tokens', {n: conversation.n_tokens}))]);
+	composer.setBusy(talk.busy);
 }
 
 function pageItems() {
-  return [
-    ...THEMES.map(name => ({label: (theme() === name ? '● ' : '○ ') + t(`theme.${name}`), run: () => chooseTheme(name)})), null,
-    ...languages.map(name => ({label: (language === name ? '● ' : '○ ') + t(`language.${name}`), run: () => chooseLanguage(name)})), null,
-    {label: t('keys.title'), run: showKeys},
-    {label: t('token.title'), run: askToken},
-  ];
+	return [
+		...THEMES.map(name => ({label: (theme() === name ? '● ' : '○ ') + t(`theme.${name}`), run: () => chooseTheme(name)})), null,
+		...languages.map(name => ({label: (language === name ? '● ' : '○ ') + t(`language.${name}`), run: () => chooseLanguage(name)})), null,
+		{label: t('keys.title'), run: showKeys},
+		{label: t('token.title'), run: askToken},
+	];
 }
 
 function modelChoice() {
-  if (store.models.length < 2)
-    return null;
-  return h('select', {class: 'model', 'aria-label': t('model.choose'), on: {change: event => {
-    setModel(event.target.value);
-    changeModel(event.target.value).then(() => go(null)).catch(errorNote);
-  }}}, store.models.map(one => h('option', {value: one.name ?? '', selected: one === store.model, disabled: !one.reachable}, one.name ?? t('model.unknown'))));
+	if (store.models.length < 2)
+		return null;
+	return h('select.model', {'aria-label': t('model.choose'), on: {change: event => {
+		setModel(event.target.value);
+		changeModel(event.target.value).then(() => go(null)).catch(errorNote);
+	}}}, store.models.map(one => h('option', {value: one.name ?? '', selected: one === store.model, disabled: !one.reachable}, one.name ?? t('model.unknown'))));
 }
 
 // ---- token, connection ----
 
 async function askToken() {
-  if (asksToken)
-    return;
-  asksToken = true;
-  const input = h('input', {type: 'password', required: true, autocomplete: 'off', minlength: 16, 'aria-label': t('token.label')});
-  await dialog(t('token.title'), h('div', {}, h('p', {}, t('token.hint')), input), [{
-    label: t('token.use'), primary: true,
-    run: async () => {
-      setToken(input.value.trim());
-      await begin();
-      retryNow();
-      await route();
-    },
-  }]);
-  asksToken = false;
+	if (asksToken)
+		return;
+	asksToken = true;
+	const input = h('input', {type: 'password', required: true, autocomplete: 'off', minlength: 16, 'aria-label': t('token.label')});
+	await dialog(t('token.title'), h('div', h('p', t('token.hint')), input), [{
+		label: t('token.use'), primary: true,
+		run: async () => {
+			setToken(input.value.trim());
+			await begin();
+			retryNow();
+			await route();
+		},
+	}]);
+	asksToken = false;
 }
 
 let connectionNote = null;
 
 function showConnection(state) {
-  document.documentElement.dataset.connection = state;
-  connectionNote?.remove();
-  connectionNote = null;
-  if (state === 'live' || state === 'connecting')
-    return;
-  connectionNote = h('p', {class: 'connection', role: 'status'}, t(`connection.${state}`), ' ',
-    state === 'token' ? button(t('token.enter'), () => attempt(askToken)) : button(t('retry'), retryNow));
-  head.element.after(connectionNote);
+	document.documentElement.dataset.connection = state;
+	connectionNote?.remove();
+	connectionNote = null;
+	if (state === 'live' || state === 'connecting')
+		return;
+	connectionNote = h('p.connection', {role: 'status'}, t(`connection.${state}`), ' ',
+		state === 'token' ? button(t('token.enter'), () => attempt(askToken)) : button(t('retry'), retryNow));
+	head.element.after(connectionNote);
 }
 
 let wasAway = false;
 
 function connectionChanged(state) {
-  showConnection(state);
-  if (state === 'offline' || state === 'waiting')
-    wasAway = true;
-  if (state !== 'live' || !wasAway)
-    return;
-  wasAway = false;
-  note(t('connection.back'));
-  attempt(async () => {
-    await store.refreshModels(getModel());
-    if (talk.id === null && readAddress().id !== null)
-      await route();
-    else
-      await talk.catchUp();
-    await store.load();
-  });
+	showConnection(state);
+	if (state === 'offline' || state === 'waiting')
+		wasAway = true;
+	if (state !== 'live' || !wasAway)
+		return;
+	wasAway = false;
+	note(t('connection.back'));
+	attempt(async () => {
+		await store.refreshModels(getModel());
+		if (talk.id === null && readAddress().id !== null)
+			await route();
+		else
+			await talk.catchUp();
+		await store.load();
+	});
 }
 
 // ---- the beginning ----
 
 async function begin() {
-  const {model} = readAddress();
-  if (model)
-    setModel(model);
-  await store.refreshModels(model);
-  const choice = modelChoice();
-  if (choice)
-    $('list').prepend(choice);
-  store.load().catch(error => error.status !== 401 && errorNote(error));
+	const {model} = readAddress();
+	if (model)
+		setModel(model);
+	await store.refreshModels(model);
+	const choice = modelChoice();
+	if (choice)
+		$('list').prepend(choice);
+	store.load().catch(error => error.status !== 401 && errorNote(error));
 }
 
 function makeViews() {
-  $('skip').textContent = t('skip');
-  $('list').setAttribute('aria-label', t('list.title'));
-  $('panel').setAttribute('aria-label', t('tree.title'));
-  $('strip').setAttribute('aria-label', t('strip.title'));
-  head = makeHead();
-  $('talk').append(head.element);
-  list = new ListView($('list'), {addressOf, onMenu: (id, anchor) => menu(anchor, conversationItems(id)), onNew: () => go(null)});
-  talk = new TalkView($('talk'), {
-    onState: () => composer && drawHead(),
-    onAccepted: () => composer.clear(),
-    onClosed: () => {
-      note(t('talk.closed'));
-      go(null);
-    },
-    onEdit: turn => composer.edit(turn),
-    onAgain: turn => attempt(() => again(turn)),
-    onBranch: turn => attempt(() => branch(turn)),
-    onMenu: (turn, anchor, view) => menu(anchor, turnItems(turn, view)),
-    siblings: siblingsOf,
-    onSibling: (id, turn) => go(id, turn.turn),
-    onAnswerCall: asked => attempt(() => answerCall(asked)),
-  });
-  composer = new Composer($('talk'), {
-    onSend: (text, how) => attempt(() => send(text, how)),
-    onStop: () => talk.stop(),
-    onAside: text => attempt(() => askAside(talk.conversation, text)),
-  });
-  new Strip($('strip'), {onAction: (verb, id) => attempt(() => act(verb, id)), onOpen: id => go(id)});
+	$('skip').textContent = t('skip');
+	$('list').setAttribute('aria-label', t('list.title'));
+	$('panel').setAttribute('aria-label', t('tree.title'));
+	$('strip').setAttribute('aria-label', t('strip.title'));
+	head = makeHead();
+	$('talk').append(head.element);
+	list = new ListView($('list'), {addressOf, onMenu: (id, anchor) => menu(anchor, conversationItems(id)), onNew: () => go(null)});
+	talk = new TalkView($('talk'), {
+		onState: () => composer && drawHead(),
+		onAccepted: () => composer.clear(),
+		onClosed: () => {
+			note(t('talk.closed'));
+			go(null);
+		},
+		onEdit: turn => composer.edit(turn),
+		onAgain: turn => attempt(() => again(turn)),
+		onBranch: turn => attempt(() => branch(turn)),
+		onMenu: (turn, anchor, view) => menu(anchor, turnItems(turn, view)),
+		siblings: siblingsOf,
+		onSibling: (id, turn) => go(id, turn.turn),
+		onAnswerCall: asked => attempt(() => answerCall(asked)),
+	});
+	composer = new Composer($('talk'), {
+		onSend: (text, how) => attempt(() => send(text, how)),
+		onStop: () => talk.stop(),
+		onAside: text => attempt(() => askAside(talk.conversation, text)),
+	});
+	new Strip($('strip'), {onAction: (verb, id) => attempt(() => act(verb, id)), onOpen: id => go(id)});
 }
 
 function listen() {
-  addEventListener('hashchange', () => attempt(async () => {
-    await takeToken();
-    await route();
-  }));
-  // Asked for once by itself; who does not give it can do so later, by the note.
-  addEventListener('confab-token-needed', () => attempt(askToken), {once: true});
-  addEventListener('pagehide', () => {
-    for (const finish of closing.values())
-      finish(true);
-  });
-  store.on('connection', connectionChanged);
-  store.on('models', () => composer.costSoon());
-  store.on('list', perFrame(() => talk.refreshSiblings()));
-  // Beside the drawer, or a conversation: also the one that is open.
-  $('frame').addEventListener('click', event => {
-    if (event.target === $('frame') || event.target.closest('#list a'))
-      closeDrawer();
-  });
-  // Without a change of the address, which would lead to a new conversation.
-  $('skip').addEventListener('click', event => {
-    event.preventDefault();
-    composer.focus();
-  });
-  keepFocus(() => NARROW.matches || compare ? head.title : composer.text);
-  listenToKeys({
-    search: () => {
-      openDrawer();
-      list.focusSearch();
-    },
-    new: () => go(null),
-    message: () => composer.focus(),
-    next: () => talk.step(1),
-    before: () => talk.step(-1),
-    nextConversation: () => go(list.neighbour(1)),
-    conversationBefore: () => go(list.neighbour(-1)),
-    tree: () => talk.id !== null && showPanel(!panelOpen),
-    stop: () => talk.stop(),
-    end: () => talk.showEnd(),
-    settings: () => talk.id !== null && attempt(() => showSettings(talk.id, go)),
-    aside: () => talk.id !== null && attempt(() => askAside(talk.conversation, '')),
-    escape: () => {
-      if (compare)
-        closeCompare();
-      else if (panelOpen && $('panel').contains(document.activeElement))
-        showPanel(false);
-      else
-        closeDrawer();
-    },
-  });
+	addEventListener('hashchange', () => attempt(async () => {
+		await takeToken();
+		await route();
+	}));
+	// Asked for once by itself; who does not give it can do so later, by the note.
+	addEventListener('confab-token-needed', () => attempt(askToken), {once: true});
+	addEventListener('pagehide', () => {
+		for (const finish of closing.values())
+			finish(true);
+	});
+	store.on('connection', connectionChanged);
+	store.on('models', () => composer.costSoon());
+	store.on('list', perFrame(() => talk.refreshSiblings()));
+	// Beside the drawer, or a conversation: also the one that is open.
+	$('frame').addEventListener('click', event => {
+		if (event.target === $('frame') || event.target.closest('#list a'))
+			closeDrawer();
+	});
+	// Without a change of the address, which would lead to a new conversation.
+	$('skip').addEventListener('click', event => {
+		event.preventDefault();
+		composer.focus();
+	});
+	keepFocus(() => NARROW.matches || compare ? head.title : composer.text);
+	listenToKeys({
+		search: () => {
+			openDrawer();
+			list.focusSearch();
+		},
+		new: () => go(null),
+		message: () => composer.focus(),
+		next: () => talk.step(1),
+		before: () => talk.step(-1),
+		nextConversation: () => go(list.neighbour(1)),
+		conversationBefore: () => go(list.neighbour(-1)),
+		tree: () => talk.id !== null && showPanel(!panelOpen),
+		stop: () => talk.stop(),
+		end: () => talk.showEnd(),
+		settings: () => talk.id !== null && attempt(() => showSettings(talk.id, go)),
+		aside: () => talk.id !== null && attempt(() => askAside(talk.conversation, '')),
+		escape: () => {
+			if (compare)
+				closeCompare();
+			else if (panelOpen && $('panel').contains(document.activeElement))
+				showPanel(false);
+			else
+				closeDrawer();
+		},
+	});
 }
 
 async function start() {
-  applyTheme();
-  document.documentElement.lang = language;
-  makeViews();
-  listen();
-  await attempt(takeToken);
-  watch();
-  try {
-    await begin();
-  } catch (error) {
-    if (!(error instanceof ApiError))
-      throw error;
-    if (error.status !== 401)
-      connectionChanged('offline');
-  }
-  await attempt(route);
-  document.documentElement.dataset.ready = 'true';
+	applyTheme();
+	document.documentElement.lang = language;
+	makeViews();
+	listen();
+	await attempt(takeToken);
+	watch();
+	try {
+		await begin();
+	} catch (error) {
+		if (!(error instanceof ApiError))
+			throw error;
+		if (error.status !== 401)
+			connectionChanged('offline');
+	}
+	await attempt(route);
+	document.documentElement.dataset.ready = 'true';
 }
 
 start();

@@ -6,26 +6,26 @@
  * that are there, `start` the position at which the turn begins. A branch that says nothing there yet is none.
  */
 export function siblingsAt(conversation, start, members) {
-  const found = new Map([[conversation.id, conversation]]);
-  const queue = [conversation];
-  while (queue.length > 0) {
-    const one = queue.pop();
-    for (const other of members)
-      if (!found.has(other.id) && meetAt(one, other, start)) {
-        found.set(other.id, other);
-        queue.push(other);
-      }
-  }
-  const ids = [...found.values()].filter(one => one.n_tokens > start).sort((a, b) => a.created_usec - b.created_usec || a.id - b.id).map(one => one.id);
-  const at = ids.indexOf(conversation.id);
-  return ids.length > 1 && at >= 0 ? {at, ids} : null;
+	const found = new Map([[conversation.id, conversation]]);
+	const queue = [conversation];
+	while (queue.length > 0) {
+		const one = queue.pop();
+		for (const other of members)
+			if (!found.has(other.id) && meetAt(one, other, start)) {
+				found.set(other.id, other);
+				queue.push(other);
+			}
+	}
+	const ids = [...found.values()].filter(one => one.n_tokens > start).sort((a, b) => a.created_usec - b.created_usec || a.id - b.id).map(one => one.id);
+	const at = ids.indexOf(conversation.id);
+	return ids.length > 1 && at >= 0 ? {at, ids} : null;
 }
 
 /** Whether one was forked from the other just there, or both from the same one (which may be closed). */
 function meetAt(a, b, start) {
-  if (a.parent === b.id && a.fork_pos === start)
-    return true;
-  if (b.parent === a.id && b.fork_pos === start)
-    return true;
-  return a.parent !== 0 && a.parent === b.parent && a.fork_pos === start && b.fork_pos === start;
+	if (a.parent === b.id && a.fork_pos === start)
+		return true;
+	if (b.parent === a.id && b.fork_pos === start)
+		return true;
+	return a.parent !== 0 && a.parent === b.parent && a.fork_pos === start && b.fork_pos === start;
 }

@@ -4,19 +4,19 @@ const KEY = 'confab.theme';
 export const THEMES = ['system', 'light', 'dark'];
 
 export function theme() {
-  const kept = localStorage.getItem(KEY);
-  return THEMES.includes(kept) ? kept : 'system';
+	const kept = localStorage.getItem(KEY);
+	return THEMES.includes(kept) ? kept : 'system';
 }
 
 export function chooseTheme(name) {
-  localStorage.setItem(KEY, name);
-  applyTheme();
+	localStorage.setItem(KEY, name);
+	applyTheme();
 }
 
 export function applyTheme() {
-  const name = theme();
-  if (name === 'system')
-    delete document.documentElement.dataset.theme;
-  else
-    document.documentElement.dataset.theme = name;
+	const name = theme();
+	if (name === 'system')
+		delete document.documentElement.dataset.theme;
+	else
+		document.documentElement.dataset.theme = name;
 }

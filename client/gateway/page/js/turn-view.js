@@ -12,103 +12,103 @@ import {memoryLine} from './memory-line.js';
 const FINISHES = new Set(['length', 'context', 'cancelled']);
 
 export class Turn {
-  /**
-   * `turn` as the interface tells it, or {role, text} of one that is about to be. `actions` (may be absent): onEdit, onAgain, onBranch, onMenu,
-   * siblings(turn) → {at, ids} or null, onSibling(id), onAnswerCall.
-   */
-  constructor(turn, actions = null) {
-    this.actions = actions;
-    this.body = h('div', {class: 'turn-body'});
-    this.head = h('header', {class: 'turn-head'});
-    this.foot = h('footer', {class: 'turn-foot'});
-    this.element = h('article', {class: 'turn', dataset: {role: turn.role}}, this.head, this.body, this.foot);
-    this.#fillBody(turn);
-    this.update(turn);
-  }
+	/**
+	 * `turn` as the interface tells it, or {role, text} of one that is about to be. `actions` (may be absent): onEdit, onAgain, onBranch, onMenu,
+	 * siblings(turn) → {at, ids} or null, onSibling(id), onAnswerCall.
+	 */
+	constructor(turn, actions = null) {
+		this.actions = actions;
+		this.body = h('div.turn-body');
+		this.head = h('header.turn-head');
+		this.foot = h('footer.turn-foot');
+		this.element = h('article.turn', {dataset: {role: turn.role}}, this.head, this.body, this.foot);
+		this.#fillBody(turn);
+		this.update(turn);
+	}
 
-  /** A reply that is about to be written: parts come by `add`. */
-  static growing(actions) {
-    const turn = new Turn({role: 'assistant', parts: [], growing: true}, actions);
-    turn.element.setAttribute('aria-busy', 'true');
-    return turn;
-  }
+	/** A reply that is about to be written: parts come by `add`. */
+	static growing(actions) {
+		const turn = new Turn({role: 'assistant', parts: [], growing: true}, actions);
+		turn.element.setAttribute('aria-busy', 'true');
+		return turn;
+	}
 
-  add(parts) {
-    this.parts.add(parts);
-  }
+	add(parts) {
+		this.parts.add(parts);
+	}
 
-  /** Nothing more comes. */
-  end(run) {
-    this.parts.end(run);
-    this.element.setAttribute('aria-busy', 'false');
-  }
+	/** Nothing more comes. */
+	end(run) {
+		this.parts.end(run);
+		this.element.setAttribute('aria-busy', 'false');
+	}
 
-  /** What the daemon knows of it: number, time, figures. */
-  update(turn) {
-    this.turn = turn;
-    if (turn.turn !== undefined)
-      this.element.dataset.turn = turn.turn;
-    this.element.setAttribute('aria-label', t(`role.${turn.role}`));
-    fill(this.head, h('h2', {class: 'turn-who'}, t(`role.${turn.role}`)),
-      turn.created_usec && h('time', {title: exactTime(turn.created_usec)}, when(turn.created_usec)),
-      this.#siblings(turn), this.#buttons(turn));
-    fill(this.foot, FINISHES.has(turn.finish) && h('p', {class: 'turn-finish'}, t(`finish.${turn.finish}`)),
-      turn.run && memoryLine(turn.run));
-  }
+	/** What the daemon knows of it: number, time, figures. */
+	update(turn) {
+		this.turn = turn;
+		if (turn.turn !== undefined)
+			this.element.dataset.turn = turn.turn;
+		this.element.setAttribute('aria-label', t(`role.${turn.role}`));
+		fill(this.head, h('h2.turn-who', t(`role.${turn.role}`)),
+			turn.created_usec && h('time', {title: exactTime(turn.created_usec)}, when(turn.created_usec)),
+			this.#siblings(turn), this.#buttons(turn));
+		fill(this.foot, FINISHES.has(turn.finish) && h('p.turn-finish', t(`finish.${turn.finish}`)),
+			turn.run && memoryLine(turn.run));
+	}
 
-  /** Draws the head again, if other branches say something in this place than before. */
-  refreshSiblings() {
-    const found = this.turn.turn === undefined ? null : this.actions?.siblings?.(this.turn);
-    if ((found?.ids.join() ?? '') !== this.shownSiblings)
-      this.update(this.turn);
-  }
+	/** Draws the head again, if other branches say something in this place than before. */
+	refreshSiblings() {
+		const found = this.turn.turn === undefined ? null : this.actions?.siblings?.(this.turn);
+		if ((found?.ids.join() ?? '') !== this.shownSiblings)
+			this.update(this.turn);
+	}
 
-  #siblings(turn) {
-    const found = turn.turn === undefined ? null : this.actions?.siblings?.(turn);
-    this.shownSiblings = found?.ids.join() ?? '';
-    if (!found)
-      return null;
-    const {at, ids} = found;
-    const step = (to, sign, label) => button(sign, () => this.actions.onSibling(ids[to], turn),
-      {class: 'quiet', 'aria-label': label, disabled: ids[to] === undefined});
-    return h('span', {class: 'siblings', role: 'group', 'aria-label': t('turn.siblings')},
-      step(at - 1, '‹', t('turn.before')), h('span', {class: 'figures'}, t('turn.which', {n: at + 1, of: ids.length})),
-      step(at + 1, '›', t('turn.next')));
-  }
+	#siblings(turn) {
+		const found = turn.turn === undefined ? null : this.actions?.siblings?.(turn);
+		this.shownSiblings = found?.ids.join() ?? '';
+		if (!found)
+			return null;
+		const {at, ids} = found;
+		const step = (to, sign, label) => button(sign, () => this.actions.onSibling(ids[to], turn),
+			{class: 'quiet', 'aria-label': label, disabled: ids[to] === undefined});
+		return h('span.siblings', {role: 'group', 'aria-label': t('turn.siblings')},
+			step(at - 1, '‹', t('turn.before')), h('span.figures', t('turn.which', {n: at + 1, of: ids.length})),
+			step(at + 1, '›', t('turn.next')));
+	}
 
-  #buttons(turn) {
-    if (!this.actions || turn.turn === undefined)
-      return null;
-    const quiet = (label, run, props) => button(label, run, {class: 'quiet', ...props});
-    return h('span', {class: 'turn-actions'},
-      turn.role === 'user' && quiet(t('turn.edit'), () => this.actions.onEdit(turn)),
-      turn.role === 'assistant' && quiet(t('turn.again'), () => this.actions.onAgain(turn)),
-      quiet(t('turn.branch'), () => this.actions.onBranch(turn)),
-      quiet('⋯', event => this.actions.onMenu(turn, event.currentTarget, this),
-        {...MENU, 'aria-label': t('turn.more')}));
-  }
+	#buttons(turn) {
+		if (!this.actions || turn.turn === undefined)
+			return null;
+		const quiet = (label, run, props) => button(label, run, {class: 'quiet', ...props});
+		return h('span.turn-actions',
+			turn.role === 'user' && quiet(t('turn.edit'), () => this.actions.onEdit(turn)),
+			turn.role === 'assistant' && quiet(t('turn.again'), () => this.actions.onAgain(turn)),
+			quiet(t('turn.branch'), () => this.actions.onBranch(turn)),
+			quiet('⋯', event => this.actions.onMenu(turn, event.currentTarget, this),
+				{...MENU, 'aria-label': t('turn.more')}));
+	}
 
-  #fillBody(turn) {
-    if (turn.role === 'assistant') {
-      this.parts = new PartsView(this.body, {streaming: Boolean(turn.growing), onAnswerCall: this.actions?.onAnswerCall});
-      this.parts.set(turn.parts ?? [{index: 0, kind: 'text', text: turn.text ?? '', ends: true}], turn.run);
-    } else if (turn.role === 'tool') {
-      this.body.append(resultsView(turn.results ?? []));
-    } else {
-      this.body.append(messageView(turn.text ?? ''));
-    }
-  }
+	#fillBody(turn) {
+		if (turn.role === 'assistant') {
+			this.parts = new PartsView(this.body, {streaming: Boolean(turn.growing), onAnswerCall: this.actions?.onAnswerCall});
+			this.parts.set(turn.parts ?? [{index: 0, kind: 'text', text: turn.text ?? '', ends: true}], turn.run);
+		} else if (turn.role === 'tool') {
+			this.body.append(resultsView(turn.results ?? []));
+		} else {
+			this.body.append(messageView(turn.text ?? ''));
+		}
+	}
 }
 
 /** A message as it was typed, files folded. */
 export function messageView(text) {
-  return h('div', {class: 'message', dir: 'auto'}, splitFiles(text).map(piece => piece.name === undefined
-    ? plainText(piece.text)
-    : h('details', {class: 'file'}, h('summary', {}, h('span', {dir: 'auto'}, piece.name), ' ',
-      h('span', {class: 'figures'}, bytes(new Blob([piece.text]).size))), plainText(piece.text))));
+	return h('div.message', {dir: 'auto'}, splitFiles(text).map(piece => piece.name === undefined
+		? plainText(piece.text)
+		: h('details.file', h('summary', h('span', {dir: 'auto'}, piece.name), ' ',
+			h('span.figures', bytes(new Blob([piece.text]).size))), plainText(piece.text))));
 }
 
 /** A turn to look at only. */
 export function turnView(turn) {
-  return new Turn(turn).element;
+	return new Turn(turn).element;
 }

@@ -1,226 +1,139 @@
 // SPDX-License-Identifier: MIT
-// Text that is shown as it is, line by line, while it grows: code with highlighting, copying and wrapping.
-import {fill, h} from '../js/dom.js';
+// Text that is shown as it is, in pieces, while it grows: code with highlighting, copying and wrapping.
+import {h} from '../js/dom.js';
 import {t} from '../js/i18n.js';
-import {later, libs, load} from './libs.js';
-import {hasHidden, markHidden, toFragment} from './safe.js';
+import {later, load} from './libs.js';
+import {markHidden, toFragment} from './safe.js';
 
-const PIECE = 4096;
-const LONGEST_PIECE = 16384;
+const PIECE = 512;
+const LONGEST_PIECE = 16 * 1024;
 const LONGEST_PAINTED = 100 * 1024;
+const LONGEST_PAINTED_PIECE = 4096;
 const LONG = 32 * 1024;
-const LONGEST_PAINTED_LINE = 2000;
+const LONGEST_LINE = 20 * 1024;
 const SAID_MS = 2000;
 
-/** A line of this length is not read for marks any more, and always wraps. */
-export const LONGEST_LINE = 20 * 1024;
-
+/** Whether there is a line that is not read for marks any more, and always wraps. */
 export function hasLongLine(text) {
-  for (let at = 0; text.length - at >= LONGEST_LINE;) {
-    const end = text.indexOf('\n', at);
-    if (end < 0 || end - at >= LONGEST_LINE)
-      return true;
-    at = end + 1;
-  }
-  return false;
+	return text.split('\n').some(line => line.length >= LONGEST_LINE);
 }
 
 /**
- * A text in pieces of some lines each (span.piece in `host`), so that only the last grows; those of a long text are laid out when they are
- * in sight. update() takes all of the text so far; paint() has complete lines coloured.
+ * A text in pieces of some lines each (span.piece in `host`), so that only the last is drawn again; those of a long text are laid out when
+ * they are in sight. update() takes all of the text so far; colour() has it highlighted.
  */
 export class Pieces {
-  #host;
-  #tail = h('span', {class: 'tail'});
-  #pieces = [];
-  #done = 0;
-  #first = 0;
-  #text = '';
-  #painter = null;
-  #painted = {};
+	#host;
+	#pieces = [];
+	#text = '';
+	#highlight = null;
 
-  constructor(host) {
-    this.#host = host;
-  }
+	constructor(host) {
+		this.#host = host;
+		host.replaceChildren();
+	}
 
-  update(text, ended) {
-    if (!text.startsWith(this.#text))
-      this.#clear();
-    this.#text = text;
-    this.#host.classList.toggle('long', text.length > LONG);
-    const complete = ended ? text.length : text.lastIndexOf('\n') + 1;
-    while (this.#done < complete || text.length - this.#done >= LONGEST_PIECE) {
-      const line = text.indexOf('\n', this.#done) + 1 || text.length;
-      this.#put(text.slice(this.#done, Math.min(line, this.#done + LONGEST_PIECE)));
-    }
-    this.#showTail(text.slice(this.#done));
-    if (this.#painter)
-      later(this.#paint);
-  }
+	update(text) {
+		if (!text.startsWith(this.#text)) {
+			this.#host.replaceChildren();
+			this.#pieces = [];
+		}
+		this.#text = text;
+		this.#host.classList.toggle('long', text.length > LONG);
+		for (let at = this.#pieces.at(-1)?.at ?? 0; at < text.length;) {
+			const end = Math.min(text.indexOf('\n', at + PIECE) + 1 || text.length, at + LONGEST_PIECE);
+			this.#show(at, text.slice(at, end));
+			at = end;
+		}
+		if (this.#highlight)
+			later(this.#paint);
+	}
 
-  /** Colours what is there and what comes, with painter(lines, state) → fragment. */
-  paint(painter) {
-    this.#painter = painter;
-    later(this.#paint);
-  }
+	async colour(language) {
+		const [hljs, purify] = await Promise.all([load('hljs'), load('purify')]);
+		if (!purify || !hljs?.getLanguage(language))
+			return;
+		this.#highlight = (text, top) => hljs.highlight(language, text, true, top);
+		later(this.#paint);
+	}
 
-  #clear() {
-    this.#pieces = [];
-    this.#done = this.#first = 0;
-    this.#painted = {};
-    this.#host.replaceChildren();
-  }
+	#show(at, text) {
+		let piece = this.#pieces.at(-1);
+		if (piece?.at !== at) {
+			piece = {at, text: '', element: h('span.piece')};
+			this.#pieces.push(piece);
+			this.#host.append(piece.element);
+		}
+		piece.element.append(text.slice(piece.text.length));
+		piece.element.normalize();
+		markHidden(piece.element);
+		piece.text = text;
+	}
 
-  #put(line) {
-    let piece = this.#pieces.at(-1);
-    if (!piece || piece.text.length >= PIECE || piece.text.length + line.length > LONGEST_PIECE) {
-      piece = {element: h('span', {class: 'piece'}), text: '', painted: 0, nodes: 0};
-      this.#pieces.push(piece);
-      this.#tail.remove();
-      this.#host.append(piece.element);
-    }
-    piece.text += line;
-    addText(piece.element, line, piece.nodes);
-    this.#done += line.length;
-  }
-
-  #showTail(text) {
-    if (text === '')
-      return this.#tail.remove();
-    const shown = this.#tail.firstChild;
-    if (this.#tail.parentNode && this.#tail.childNodes.length === 1 && text.startsWith(shown.data))
-      addText(this.#tail, text.slice(shown.data.length), 0);
-    else
-      addText(fill(this.#tail), text, 0);
-    if (this.#tail.parentNode !== this.#host)
-      this.#host.append(this.#tail);
-  }
-
-  #paint = until => {
-    for (; this.#first < this.#pieces.length; this.#first++) {
-      const piece = this.#pieces[this.#first];
-      if (piece.painted < piece.text.length) {
-        if (performance.now() > until)
-          return true;
-        const fragment = this.#painter(piece.text.slice(piece.painted), this.#painted);
-        if (!fragment)
-          return false;
-        while (piece.element.childNodes.length > piece.nodes)
-          piece.element.lastChild.remove();
-        piece.element.append(fragment);
-        piece.element.normalize();
-        markHidden(piece.element);
-        piece.painted = piece.text.length;
-        piece.nodes = piece.element.childNodes.length;
-      }
-      if (this.#first === this.#pieces.length - 1)
-        return false;
-    }
-    return false;
-  };
+	#paint = until => {
+		if (this.#text.length > LONGEST_PAINTED)
+			return false;
+		for (const [i, piece] of this.#pieces.entries()) {
+			if (piece.painted === piece.text || piece.text.length > LONGEST_PAINTED_PIECE)
+				continue;
+			if (performance.now() > until)
+				return true;
+			// Each piece goes on in the state that highlighting is in behind the one before.
+			const {value, top} = this.#highlight(piece.text, this.#pieces[i - 1]?.top);
+			piece.element.replaceChildren(toFragment(value, {code: true}));
+			markHidden(piece.element);
+			Object.assign(piece, {top, painted: piece.text});
+		}
+		return false;
+	};
 }
 
-/** Text behind what an element has, as part of its last text if that is behind `from` other nodes. */
-function addText(element, text, from) {
-  if (element.childNodes.length > from && element.lastChild.nodeType === Node.TEXT_NODE)
-    element.lastChild.appendData(text);
-  else
-    element.append(text);
-  if (hasHidden(text))
-    markHidden(element);
-}
-
-/** A painter for a language, or null if there is none: line by line, so that the same lines look the same however they came. */
-async function highlighter(language) {
-  if (!/^[\w+#.-]{1,30}$/.test(language) || !libs.purify)
-    return null;
-  const hljs = await load('hljs');
-  if (!hljs?.getLanguage(language))
-    return null;
-  return (lines, state) => {
-    let html = '';
-    for (const line of lines.match(/[^\n]*\n|[^\n]+$/g) ?? []) {
-      if (line.length > LONGEST_PAINTED_LINE) {
-        html += line.replace(/[&<>]/g, c => `&#${c.charCodeAt(0)};`);
-        continue;
-      }
-      const result = hljs.highlight(language, line, true, state.top);
-      state.top = result.top;
-      html += result.value;
-    }
-    return toFragment(html, {code: true});
-  };
-}
-
-/** A block of code that may grow: `element`, and update({text, ended}). */
+/** A block of code that may grow: `element`, and update(text). */
 export class CodeView {
-  #code = h('code');
-  #pieces = new Pieces(this.#code);
-  #lines = h('span', {class: 'code-lines figures'});
-  #pre = h('pre', {tabindex: 0, role: 'group', dir: 'ltr'}, this.#code);
-  #wrap = h('button', {type: 'button', class: 'small', 'aria-pressed': 'false', on: {click: () => this.#toggleWrap()}}, t('render.wrap'));
-  #text = '';
-  #language;
-  #painting = false;
+	#code = h('code');
+	#pieces = new Pieces(this.#code);
+	#lines = h('span.code-lines.figures');
+	#pre = h('pre', {tabindex: 0, role: 'group', dir: 'ltr'}, this.#code);
+	#text = '';
 
-  constructor(language) {
-    this.#language = language;
-    this.#pre.setAttribute('aria-label', language ? t('render.codeIn', {language}) : t('render.code'));
-    this.element = h('figure', {class: 'code'}, h('div', {class: 'code-head'},
-      h('span', {class: 'code-language'}, language), this.#lines, this.#wrap, copyButton(() => this.#text, this.#pre)), this.#pre);
-  }
+	constructor(language) {
+		this.#pre.setAttribute('aria-label', language ? t('render.codeIn', {language}) : t('render.code'));
+		const wrap = h('button', {type: 'button', class: 'quiet', 'aria-pressed': 'false', on: {
+			click: () => wrap.setAttribute('aria-pressed', this.#pre.classList.toggle('wrap')),
+		}}, t('render.wrap'));
+		this.element = h('figure.code', h('div.code-head',
+			language && h('span.code-language', language), this.#lines, wrap, this.#copyButton()), this.#pre);
+		if (language)
+			this.#pieces.colour(language);
+	}
 
-  update({text, ended}) {
-    this.#text = text;
-    const lines = text === '' ? 0 : text.split('\n').length;
-    this.#lines.textContent = lines > 1 ? t('render.lines', {n: lines}) : '';
-    if (hasLongLine(text))
-      this.#pre.classList.add('wrap');
-    this.#pieces.update(text, ended);
-    if (this.#language && !this.#painting && text.length <= LONGEST_PAINTED && (ended || text.includes('\n')))
-      this.#paint();
-  }
+	update(text) {
+		this.#text = text;
+		const lines = text.split('\n').length;
+		this.#lines.textContent = lines > 1 ? t('render.lines', {n: lines}) : '';
+		if (hasLongLine(text))
+			this.#pre.classList.add('wrap');
+		this.#pieces.update(text);
+	}
 
-  async #paint() {
-    this.#painting = true;
-    const painter = await highlighter(this.#language);
-    if (painter)
-      this.#pieces.paint((lines, state) => this.#text.length <= LONGEST_PAINTED ? painter(lines, state) : null);
-  }
+	#copyButton() {
+		const button = h('button', {type: 'button', class: 'quiet', 'aria-live': 'polite', on: {click: async () => {
+			button.textContent = t(await this.#copy() ? 'render.copied' : 'render.copyByHand');
+			setTimeout(() => {
+				button.textContent = t('render.copy');
+			}, SAID_MS);
+		}}}, t('render.copy'));
+		return button;
+	}
 
-  #toggleWrap() {
-    this.#wrap.setAttribute('aria-pressed', String(this.#pre.classList.toggle('wrap')));
-  }
-}
-
-/** A button that copies text() and says so; where the browser does not let it, `shown` is selected and copied as by hand. */
-export function copyButton(text, shown) {
-  let timer = 0;
-  const button = h('button', {type: 'button', class: 'small', 'aria-live': 'polite', on: {click: copy}}, t('render.copy'));
-  async function copy() {
-    const done = await copyText(text(), shown);
-    button.textContent = t(done ? 'render.copied' : 'render.copyByHand');
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      button.textContent = t('render.copy');
-    }, SAID_MS);
-  }
-  return button;
-}
-
-async function copyText(text, shown) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const put = event => {
-      event.clipboardData.setData('text/plain', text);
-      event.preventDefault();
-    };
-    getSelection().selectAllChildren(shown);
-    document.addEventListener('copy', put);
-    const done = document.execCommand('copy');
-    document.removeEventListener('copy', put);
-    return done;
-  }
+	/** Where the browser does not let it, the code is selected and copied as by hand. */
+	async #copy() {
+		try {
+			await navigator.clipboard.writeText(this.#text);
+			return true;
+		} catch {
+			getSelection().selectAllChildren(this.#pre);
+			return document.execCommand('copy');
+		}
+	}
 }
