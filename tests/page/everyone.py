@@ -668,7 +668,7 @@ def frame_is_fine(page, what=''):
           continue;
         for (const share of [0.1, 0.5, 0.9]) {
           const top = document.elementFromPoint(at.x + at.width * share, at.y + at.height / 2);
-          if (top !== one && !one.contains(top) && !top?.closest('.note'))
+          if (top !== one && !one.contains(top))
             bad.push(`${one.id || one.textContent} is covered by ${top?.outerHTML.slice(0, 80)}`);
         }
       }
@@ -710,8 +710,15 @@ def test_sizes(r, page):
         page.size(width, height)
         page.frames(3)
         within(page)
-    # a draft of many lines
     page.press('Escape')
+    # notes
+    page.size(1280, 800)
+    show_note(page)
+    for width, height in ((320, 640), (640, 400), (1280, 800), (3840, 2160)):
+        page.size(width, height)
+        page.frames(3)
+        frame_is_fine(page, 'a note')
+    # a draft of many lines
     page.run("const m = document.querySelector('#message'); m.value = 'line\\n'.repeat(60); m.dispatchEvent(new Event('input'));")
     for width, height in ((320, 480), (1280, 800)):
         page.size(width, height)

@@ -19,8 +19,8 @@ GONE = '404' # of what is closed just when the page asks for it
 # Its rows that are elements, in order.
 ROWS = '''[...document.querySelectorAll('#list li')].map(li => ({
   id: Number(li.dataset.id), title: li.querySelector('.row-title').innerText, more: li.querySelector('.row-more').innerText,
-  when: li.querySelector('.row-when').innerText, exact: li.querySelector('.row-when').title, residency: li.querySelector('.residency').dataset.residency,
-  word: li.querySelector('.residency').getAttribute('aria-label'), open: li.querySelector('a').getAttribute('aria-current') === 'page',
+  when: li.querySelector('.row-when').innerText, exact: li.querySelector('.row-when').title,
+  residency: li.querySelector('.residency').dataset.residency, word: li.querySelector('.residency').getAttribute('aria-label'), open: li.querySelector('a').getAttribute('aria-current') === 'page',
   place: Number(li.getAttribute('aria-posinset')), of: Number(li.getAttribute('aria-setsize'))}))'''
 
 
@@ -181,7 +181,7 @@ def test_cold(r, page):
 def test_search(r, page):
     """Words inside of turns are found, the line around them is shown, and Escape clears it."""
     r.clear()
-    plain, said, titled = r.opened(about={'title': 'Of soup'}), r.opened(about={'title': 'Of travels'}), r.opened(about={'title': 'Zanzibar, a plan'})
+    plain, said, _ = (r.opened(about={'title': title}) for title in ('Of soup', 'Of travels', 'Zanzibar, a plan'))
     r.tell(plain, 'How is soup made?', 'With water and salt.')
     r.tell(said, 'Where did we go?', 'First to the mountains. In the end it was Zanzibar where we stayed.')
     r.show(page)
@@ -246,7 +246,8 @@ def test_tags(r, page):
     page.wait(lambda: options() == ['All tags', 'ideas', 'work'], 'all tags are there')
 
     def pick(text):
-        page.run("a.value = [...a.options].find(option => option.text === b).value; a.dispatchEvent(new Event('change', {bubbles: true}));", tag, text)
+        page.run('''a.value = [...a.options].find(option => option.text === b).value;
+                    a.dispatchEvent(new Event('change', {bubbles: true}));''', tag, text)
     pick('work')
     wait_titles(page, ['Work', 'Both'], 'those of the tag')
     pick('ideas')
@@ -299,7 +300,7 @@ def test_rename(r, page):
     page.press('Enter')
     page.gone('dialog')
     row(page, made, "row.title === 'Behind <b>it</b>'", 'has its new title')
-    page.wait("document.title === 'Behind <b>it</b> – confab' && document.querySelector('h1').innerText === 'Behind <b>it</b>'", 'so has the talk')
+    page.wait("document.title === `${a} – confab` && document.querySelector('h1').innerText === a", 'so has the talk', args=['Behind <b>it</b>'])
     told = r.conversation(made)
     rig.need(told['about'] == {'title': 'Behind <b>it</b>', 'tags': ['kept']} and told['revision'] == made['revision'], told)
     # what is not said is not done
@@ -323,8 +324,8 @@ def test_settings(r, page):
     field(page, re.compile('^Name for the command line'), 'taken')
     page.expect('409')
     page.role('button', 'Save').click()
-    page.wait("document.querySelector('dialog [role=alert]')?.innerText.includes('There is a conversation of this name already. Choose another name.')",
-              'the error is told in the dialog')
+    page.wait("document.querySelector('dialog [role=alert]')?.innerText.includes(a)", 'the error is told in the dialog',
+              args=['There is a conversation of this name already. Choose another name.'])
     rig.need(r.conversation(made)['about'] == {'title': 'Old', 'tags': ['a']}, 'nothing is saved by halves')
     field(page, re.compile('^Name for the command line'), 'mine-2')
     page.role('button', 'Save').click()

@@ -494,6 +494,13 @@ def test_not_found(r, page):
     page.wait("document.querySelector('.start .error')?.textContent.includes(a)", 'it is told', args=[words(page, 'error.not_found')])
     page.role('button', 'Try again')
     page.wait("document.querySelector('.start').innerText.includes(a)", 'a way on', args=[words(page, 'list.new')])
+    # what is written there goes nowhere else
+    before = len(r.all())
+    need(not page.roles('button', 'Ask aside'), 'there is nothing to ask about')
+    send(page, MESSAGE)
+    page.wait(lambda: len(r.browser.requests('/999999')) > 1, 'it is looked for again')
+    page.frames(3)
+    need(draft(page) == MESSAGE and len(r.all()) == before, 'nothing was made')
 
 
 def test_exists(r, page):

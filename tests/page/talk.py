@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""talk.py: a conversation on the page. Replies that grow and are stopped, branches, questions aside, files, settings, what a prompt costs and what it
-cost, drafts, reasoning and calls. What is shown is compared with what the daemon has. The model is the bundled one, with a template that takes tools."""
+"""talk.py: a conversation on the page. Replies that grow and are stopped, branches, questions aside, files, settings, what a prompt costs and
+what it cost, drafts, reasoning and calls. What is shown is compared with what the daemon has. The model is the bundled one, with a template
+that takes tools."""
 import json
 import os
 import re
@@ -25,8 +26,8 @@ CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_
 LONG_TEXT = 'The quick brown fox jumps over the lazy dog, and the dog sleeps on in the shade of an old tree. ' * 6
 
 TURNS = '''[...document.querySelectorAll('#talk .turns > .turn')].map(one => ({
-  turn: one.dataset.turn === undefined ? null : Number(one.dataset.turn), role: one.dataset.role, text: one.querySelector('.turn-body').innerText.trim(),
-  busy: one.getAttribute('aria-busy') === 'true', finish: one.querySelector('.turn-finish')?.innerText ?? '',
+  turn: one.dataset.turn === undefined ? null : Number(one.dataset.turn), role: one.dataset.role,
+  text: one.querySelector('.turn-body').innerText.trim(), busy: one.getAttribute('aria-busy') === 'true', finish: one.querySelector('.turn-finish')?.innerText ?? '',
   memory: [...one.querySelectorAll('.turn-memory > span:not(.memory-bar)')].map(span => span.innerText),
   siblings: one.querySelector('.siblings .figures')?.innerText ?? ''}))'''
 
@@ -66,8 +67,10 @@ def draft(page):
 
 def opened_id(page, other_than=None):
     """Of the conversation that the page shows."""
-    return page.wait(lambda: next((int(found[1]) for found in [re.search(r'#/c/(\d+)', page.url)] if found and int(found[1]) != other_than), None),
-                     'a conversation is open')
+    def look():
+        found = re.search(r'#/c/(\d+)', page.url)
+        return int(found[1]) if found and int(found[1]) != other_than else None
+    return page.wait(look, 'a conversation is open')
 
 
 def last_run(r, conversation):
@@ -138,7 +141,8 @@ def test_stop(r, page):
     rig.need(told['finish'] == 'It was stopped.' and told['memory'], told)
     stored = r.conversation(made, turns=1)
     rig.need(stored['turns'][-1]['finish'] == 'cancelled' and not stored['busy'], stored)
-    rig.need(0 < len(stored['turns'][-1]['text']) < 15000 and told['text'].split() == stored['turns'][-1]['text'].split(), 'what was written is kept')
+    kept = stored['turns'][-1]['text']
+    rig.need(0 < len(kept) < 15000 and told['text'].split() == kept.split(), 'what was written is kept')
     rig.need(page.focused() == ('textbox', 'Message'), page.focused())
     # before its first word: while the prompt waits
     page.reload()
@@ -190,7 +194,7 @@ def test_edit(r, page):
     # to the other one, and back: the turn stays in sight
     for label, of, number, text in (('Branch before', '1 of 2', made['id'], 'Message 5'), ('Next branch', '2 of 2', fork, 'Message five')):
         act(page, 10, label)
-        page.wait("location.hash.startsWith(`#/c/${a}`) && document.querySelector('.turn[data-turn=\"10\"] .turn-body')?.innerText.trim() === b",
+        page.wait("location.hash.startsWith(`#/c/${a}`) && document.querySelector('.turn[data-turn=\"10\"] .turn-body')?.innerText === b",
                   f'{text} is shown', args=[number, text])
         page.wait("document.querySelector('.turn[data-turn=\"10\"] .siblings .figures')?.innerText === a", of, args=[of])
         box = page.wait('''(() => {
@@ -377,8 +381,7 @@ def test_files_refused(r, page):
     noted(page, 'picture.txt is no text in UTF-8. Only text files can be attached.')
     page.drop('form.composer', [['zero.txt', 'text/plain', 'a\0b']])
     noted(page, 'zero.txt is no text in UTF-8.')
-    page.run('''const data = new DataTransfer(); data.items.add(new File(['x'.repeat((1 << 20) + 1)], 'large.log'));
-                document.querySelector('form.composer').dispatchEvent(new DragEvent('drop', {bubbles: true, cancelable: true, dataTransfer: data}));''')
+    page.drop('form.composer', [['large.log', 'text/plain', 'x' * ((1 << 20) + 1)]])
     noted(page, 'large.log is larger than 1 MiB. Attach a part of it.')
     rig.need(files(page) == [], files(page))
     # text that is dropped is no file, and a file alone can be sent
@@ -448,7 +451,8 @@ def test_new_settings(r, page):
 def test_other_system(r, page):
     """Another text of the system makes another conversation that says the same, and is set as the first is."""
     calls = [{'name': 'weather', 'id': 'c1', 'arguments': {'city': 'Oslo'}}]
-    made = r.opened(system='You are brief.', sampling={'temperature': 0.5}, overflow='shift', tools=TOOLS, about={'title': 'Both', 'tags': ['kept']})
+    made = r.opened(system='You are brief.', sampling={'temperature': 0.5}, overflow='shift', tools=TOOLS,
+                    about={'title': 'Both', 'tags': ['kept']})
     r.say(made, 'Is it cold?', max_tokens=0)
     r.say(made, None, given={'text': 'I look.', 'reasoning': 'Hm.', 'calls': calls}, max_tokens=0)
     r.say(made, None, results=[{'call_id': 'c1', 'name': 'weather', 'content': '3 degrees'}], max_tokens=0)
@@ -481,7 +485,8 @@ def test_other_system(r, page):
 
 # ---- costs ----
 
-COST = re.compile(r'^([\d,]+) new tokens? · (?:([\d,]+) (remembered in RAM|remembered, partly on disk|remembered on disk|to be computed again)|nothing to remember)$')
+COST = re.compile(r'^([\d,]+) new tokens? · (?:([\d,]+) (remembered in RAM|remembered, partly on disk|remembered on disk|to be computed again)'
+                  '|nothing to remember)$')
 
 
 def cost(page, where=None):
@@ -699,7 +704,8 @@ def test_title(r, page):
     r.show(page, url=front.url)
     words = 'A message that is much longer than a title may be, with many words that follow each other'
     for text, title in (('Short\n  one', 'Short one'), (words, 'A message that is much longer than a title may be, with…'),
-                        ('x' + '😀' * 70, 'x' + '😀' * 59 + '…'), ('y' * 59 + '😀' + 'z' * 20, 'y' * 59 + '😀…'), ('A\x1b[31m red\x07 one', 'A [31m red one')):
+                        ('x' + '😀' * 70, 'x' + '😀' * 59 + '…'), ('y' * 59 + '😀' + 'z' * 20, 'y' * 59 + '😀…'),
+                        ('A\x1b[31m red\x07 one', 'A [31m red one')):
         front.reply('Yes.')
         page.role('button', 'New conversation').click()
         page.wait("location.hash === '#/'", 'a new one')

@@ -68,12 +68,14 @@ export async function test_the_strip({load, need}) {
   const {Strip} = await load('js/strip.js');
   const {store} = await load('js/store.js');
   const before = {conversations: store.conversations, stats: store.stats};
-  const host = document.createElement('div');
-  document.body.append(host);
+  const host = document.createElement('div'), frame = document.createElement('div');
+  frame.id = 'frame'; // menus are beside what they belong to
+  frame.append(host);
+  document.body.append(frame);
   const acts = [];
   store.conversations = new Map([[1, one(1, 40, 3)], [2, {...one(2, 20), about: {title: '<b>not bold</b>'}}]]);
   store.stats = FULL;
-  const strip = new Strip(host, {onAction: (verb, id) => acts.push(`${verb} ${id}`)});
+  new Strip(host, {onAction: (verb, id) => acts.push(`${verb} ${id}`)});
   try {
     store.tell('stats');
     const button = host.querySelector('.strip-bar');
@@ -94,8 +96,7 @@ export async function test_the_strip({load, need}) {
     const own = button.getAttribute('aria-label');
     need(host.querySelector('.strip-pool').hidden && /60/.test(own), `own sums: ${own}`);
   } finally {
-    strip.destroy();
-    host.remove();
+    frame.remove();
     Object.assign(store, before);
   }
 }

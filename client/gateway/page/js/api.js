@@ -44,7 +44,6 @@ export function getModel() {
 	return model;
 }
 
-/** Path of a conversation, below confab/v1. */
 export function conversationPath(id, verb = '') {
 	return `conversations/${encodeURIComponent(id)}${verb ? `/${verb}` : ''}`;
 }
@@ -65,47 +64,36 @@ export function patch(id, body) {
 
 function address(path, query) {
 	const url = new URL(`confab/v1/${path}`, document.baseURI);
-	for (const [name, value] of Object.entries(query ?? {}))
+	for (const [name, value] of Object.entries(query))
 		if (value !== undefined && value !== null)
 			url.searchParams.set(name, value);
 	return url;
 }
 
-function fields(extra) {
-	const all = {...extra};
-	const token = sessionStorage.getItem(TOKEN);
-	if (token)
-		all.Authorization = `Bearer ${token}`;
-	if (model)
-		all['X-Confab-Model'] = encodeModel(model);
-	return all;
-}
-
-// A field of HTTP holds Latin-1 only; names of models that have more go by the query.
-function encodeModel(name) {
-	return /^[\x20-\x7e]+$/.test(name) ? name : '';
-}
-
 async function send(method, path, {query, body, signal, lastEventId, keepalive} = {}) {
-	const headers = fields({
+	const token = sessionStorage.getItem(TOKEN);
+	const headers = {
 		...(body === undefined ? {} : {'Content-Type': 'application/json'}),
 		...(lastEventId ? {'Last-Event-ID': lastEventId} : {}),
-	});
-	const asked = model && !headers['X-Confab-Model'] ? {...query, model} : query;
+		...(token ? {Authorization: `Bearer ${token}`} : {}),
+	};
 	let response;
 	try {
-		response = await fetch(address(path, asked), {
+		response = await fetch(address(path, {...query, model}), {
 			method, headers, signal, keepalive, cache: 'no-store', credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer',
 			body: body === undefined ? undefined : JSON.stringify(body),
 		});
 	} catch (error) {
-		if (error.name === 'AbortError')
-			throw error;
-		throw new ApiError('offline', String(error.message), {retry: true});
+		throw broken(error);
 	}
 	if (!response.ok)
 		throw await refusal(response);
 	return response;
+}
+
+/** What never reached the gateway, or did not come back from it; what somebody ended is that. */
+function broken(error) {
+	return error.name === 'AbortError' ? error : new ApiError('offline', String(error.message), {retry: true});
 }
 
 async function refusal(response) {
@@ -129,9 +117,7 @@ export async function call(method, path, options) {
 	try {
 		return response.status === 204 ? null : await response.json();
 	} catch (error) {
-		if (error.name === 'AbortError')
-			throw error;
-		throw new ApiError('offline', String(error.message), {retry: true});
+		throw broken(error);
 	}
 }
 
@@ -177,8 +163,6 @@ async function read(reader) {
 	try {
 		return await reader.read();
 	} catch (error) {
-		if (error.name === 'AbortError')
-			throw error;
-		throw new ApiError('offline', String(error.message), {retry: true});
+		throw broken(error);
 	}
 }

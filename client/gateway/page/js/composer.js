@@ -26,8 +26,7 @@ export class Composer {
 		this.banner = h('p.composer-banner', {hidden: true});
 		this.files = h('ul.files', {'aria-label': t('composer.files'), hidden: true});
 		this.cost = h('p.cost.figures', {id: 'cost'});
-		this.picker = h('input', {type: 'file', multiple: true, hidden: true, 'aria-hidden': 'true', tabIndex: -1,
-			accept: 'text/*,.md,.c,.h,.py,.js,.ts,.json,.csv,.log,.xml,.yaml,.yml,.toml,.ini,.sh,.rs,.go,.java,.sql,.tex,.conf,.diff,.patch'});
+		this.picker = h('input', {type: 'file', multiple: true, hidden: true, 'aria-hidden': 'true', tabIndex: -1});
 		this.send = h('button', {type: 'submit', class: 'primary', id: 'send'}, t('composer.send'));
 		this.stop = button(t('composer.stop'), () => actions.onStop(), {class: 'primary', id: 'stop', hidden: true});
 		this.aside = button(t('composer.aside'), () => this.#sendAside(), {id: 'aside', title: t('composer.aside.title')});
@@ -112,7 +111,6 @@ export class Composer {
 			this.text.focus();
 	}
 
-	/** The message was accepted: the draft has done its work. */
 	clear() {
 		this.#setFiles([]);
 		if (!this.#edited && this.text.value !== this.#sent) // the next one was begun
@@ -124,7 +122,6 @@ export class Composer {
 		this.costSoon();
 	}
 
-	/** The message of a turn, to be said in another way. */
 	edit(turn) {
 		this.#edited = turn;
 		this.text.value = turn.text ?? '';
@@ -173,7 +170,7 @@ export class Composer {
 		this.text.style.setProperty('height', `${this.text.scrollHeight + 2}px`);
 	}
 
-	// ---- files ----
+	// - files
 
 	#take(files, event) {
 		if (!files?.length)
@@ -217,7 +214,7 @@ export class Composer {
 		this.costSoon?.();
 	}
 
-	// ---- cost ----
+	// - cost
 
 	async #showCost() {
 		this.#asked?.abort();

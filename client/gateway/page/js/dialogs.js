@@ -18,7 +18,6 @@ export function errorWords(error) {
 	};
 }
 
-/** An element that tells an error. */
 export function errorView(error, ...actions) {
 	const {what, todo, detail} = errorWords(error);
 	return h('div.error', {role: 'alert'},
@@ -116,8 +115,6 @@ function moveInMenu(event, buttons, close) {
 		const letter = event.key.toLowerCase();
 		const order = [...buttons.slice(at + 1), ...buttons.slice(0, at + 1)];
 		order.find(button => button.textContent.toLowerCase().startsWith(letter))?.focus();
-		event.stopPropagation();
-		return;
 	} else {
 		return;
 	}
@@ -125,7 +122,6 @@ function moveInMenu(event, buttons, close) {
 	event.stopPropagation();
 }
 
-/** Beside the anchor, inside of the window. */
 function place(element, anchor) {
 	const box = element.getBoundingClientRect();
 	const left = document.documentElement.dir === 'rtl' ? anchor.left : anchor.right - box.width;
@@ -134,17 +130,13 @@ function place(element, anchor) {
 	element.style.setProperty('top', `${below + box.height > innerHeight - 4 ? Math.max(4, anchor.top - box.height - 4) : below}px`);
 }
 
-/**
- * A note: a sentence, and perhaps {undo} or {action, label}. `onGone` is called when it went without its action being taken. Returns a function
- * that takes it away.
- */
-export function note(text, {undo, action, label, onGone, kind} = {}) {
-	const run = undo ?? action;
+/** A note: a sentence, and perhaps `undo`; `onGone` is called when it went without that. Returns a function that takes it away. */
+export function note(text, {undo, onGone, kind} = {}) {
 	let timer = 0, taken = false;
-	const act = run && button(undo ? t('undo') : label, () => {
+	const act = undo && button(t('undo'), () => {
 		taken = true;
 		gone();
-		run();
+		undo();
 	});
 	const element = h('div.note', {dataset: {kind: kind ?? 'plain'}}, h('span', {dir: 'auto'}, text), act,
 		button('×', () => gone(), {class: 'quiet', 'aria-label': t('dismiss')}));
@@ -159,7 +151,7 @@ export function note(text, {undo, action, label, onGone, kind} = {}) {
 	}
 	function start() {
 		clearTimeout(timer);
-		timer = setTimeout(() => element.matches(':hover, :focus-within') ? start() : gone(), run ? UNDO_MS : NOTE_MS);
+		timer = setTimeout(() => element.matches(':hover, :focus-within') ? start() : gone(), undo ? UNDO_MS : NOTE_MS);
 	}
 	document.getElementById('notes').append(element);
 	start();

@@ -9,6 +9,7 @@ import {t} from './i18n.js';
 import {residencyDisc} from './residency.js';
 import {ASIDE, store} from './store.js';
 
+const ROW = 52; // px: --row-height
 const AROUND = 6;
 const SEARCH_MS = 180;
 const SEARCH_LIMIT = 100;
@@ -45,12 +46,11 @@ export class ListView {
 		});
 		new ResizeObserver(this.draw).observe(this.scroller);
 		store.on('list', this.again);
-		store.on('conversation', id => this.#changed(id));
-		setInterval(() => this.#times(), 60000);
+		store.on('conversation', id => this.#age([id]));
+		setInterval(() => this.#age(this.#elements.keys()), 60000);
 		this.again();
 	}
 
-	/** The conversation that is open, or null. */
 	setCurrent(id) {
 		this.#current = id;
 		this.again();
@@ -67,7 +67,7 @@ export class ListView {
 		return this.#rows[Math.max(0, Math.min(this.#rows.length - 1, at < 0 ? 0 : at + step))];
 	}
 
-	// ---- which rows there are ----
+	// - which rows there are
 
 	async #look() {
 		const mine = ++this.#searching;
@@ -93,20 +93,13 @@ export class ListView {
 	}
 
 	#again() {
-		if (this.#hits) {
-			this.#rows = [...this.#hits.keys()].filter(id => !store.hidden.has(id) && store.get(id));
-			this.count.textContent = t('list.found', {n: this.#rows.length});
-		} else {
-			this.#rows = this.#families();
-			this.count.textContent = store.conversations.size === 0 && store.complete ? t('list.empty') : '';
-			this.count.hidden = this.count.textContent === '';
-		}
-		if (this.#hits)
-			this.count.hidden = false;
+		this.#rows = this.#hits ? [...this.#hits.keys()].filter(id => !store.hidden.has(id) && store.get(id)) : this.#families();
+		const none = store.conversations.size === 0 && store.complete;
+		this.count.textContent = this.#hits ? t('list.found', {n: this.#rows.length}) : none ? t('list.empty') : '';
+		this.count.hidden = this.count.textContent === '';
 		this.#tags();
-		this.space.style.setProperty('height', `${this.#rows.length * this.#height()}px`);
-		for (const element of this.#elements.values())
-			element.dataset.old = '1';
+		this.space.style.setProperty('height', `${this.#rows.length * ROW}px`);
+		this.#age(this.#elements.keys());
 		this.#draw();
 	}
 
@@ -139,30 +132,19 @@ export class ListView {
 		this.tag.hidden = wanted.length === 0;
 	}
 
-	#changed(id) {
-		const element = this.#elements.get(id);
-		if (element)
-			element.dataset.old = '1';
+	/** What these rows tell may be another thing now. */
+	#age(ids) {
+		for (const id of ids)
+			if (this.#elements.has(id))
+				this.#elements.get(id).dataset.old = '1';
 		this.draw();
 	}
 
-	#times() {
-		for (const element of this.#elements.values())
-			element.dataset.old = '1';
-		this.draw();
-	}
-
-	// ---- rows in view ----
-
-	#height() {
-		this.height ??= parseFloat(getComputedStyle(this.space).getPropertyValue('--row-height')) || 52;
-		return this.height;
-	}
+	// - rows in view
 
 	#draw() {
-		const height = this.#height();
-		const first = Math.max(0, Math.floor(this.scroller.scrollTop / height) - AROUND);
-		const last = Math.min(this.#rows.length, Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / height) + AROUND);
+		const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - AROUND);
+		const last = Math.min(this.#rows.length, Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / ROW) + AROUND);
 		const wanted = new Set(this.#rows.slice(first, last));
 		const focused = this.#focused !== null && this.#rows.includes(this.#focused) ? this.#focused : null;
 		if (focused !== null && this.#elements.get(focused)?.contains(document.activeElement))
@@ -174,7 +156,7 @@ export class ListView {
 			}
 		const stop = this.#stop(focused, first);
 		for (let i = first; i < last; i++)
-			this.#drawRow(this.#rows[i], i, height, stop);
+			this.#drawRow(this.#rows[i], i, stop);
 	}
 
 	/** The one row that Tab stops at. */
@@ -184,7 +166,7 @@ export class ListView {
 		return this.#rows.includes(this.#current) ? this.#current : this.#rows[first];
 	}
 
-	#drawRow(id, index, height, stop) {
+	#drawRow(id, index, stop) {
 		let element = this.#elements.get(id);
 		if (!element) {
 			element = h('li', {dataset: {id, old: '1'}});
@@ -197,7 +179,7 @@ export class ListView {
 			if (hadFocus !== null)
 				[...element.querySelectorAll('a, button')].find(one => one.className === hadFocus)?.focus({preventScroll: true});
 		}
-		element.style.setProperty('transform', `translateY(${index * height}px)`);
+		element.style.setProperty('transform', `translateY(${index * ROW}px)`);
 		element.setAttribute('aria-posinset', index + 1);
 		element.setAttribute('aria-setsize', this.#rows.length);
 		element.querySelector('a').tabIndex = id === stop ? 0 : -1;
@@ -243,7 +225,7 @@ export class ListView {
 		return words.join(' · ');
 	}
 
-	// ---- keys ----
+	// - keys
 
 	#searchKey(event) {
 		if (event.key === 'Escape' && this.search.value) {
@@ -258,7 +240,7 @@ export class ListView {
 
 	#key(event) {
 		const at = this.#rows.indexOf(Number(event.target.closest('li')?.dataset.id));
-		const page = Math.max(1, Math.floor(this.scroller.clientHeight / this.#height()) - 1);
+		const page = Math.max(1, Math.floor(this.scroller.clientHeight / ROW) - 1);
 		const steps = {ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: this.#rows.length - 1};
 		if (at < 0 || !(event.key in steps))
 			return;
@@ -270,11 +252,11 @@ export class ListView {
 	}
 
 	#focusRow(index) {
-		const height = this.#height(), top = index * height;
+		const top = index * ROW;
 		if (top < this.scroller.scrollTop)
 			this.scroller.scrollTop = top;
-		else if (top + height > this.scroller.scrollTop + this.scroller.clientHeight)
-			this.scroller.scrollTop = top + height - this.scroller.clientHeight;
+		else if (top + ROW > this.scroller.scrollTop + this.scroller.clientHeight)
+			this.scroller.scrollTop = top + ROW - this.scroller.clientHeight;
 		this.#focused = this.#rows[index];
 		this.#draw();
 		this.#elements.get(this.#focused)?.querySelector('a').focus({preventScroll: true});

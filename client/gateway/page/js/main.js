@@ -30,7 +30,10 @@ const $ = id => document.getElementById(id);
 let list, talk, composer, tree = null, compare = null, fields = null, asksToken = false;
 let head, panelOpen = false;
 
-// ---- addresses ----
+/** A function whose failures are told in a note. */
+const attempting = fn => (...args) => attempt(() => fn(...args));
+
+// - addresses
 
 function addressOf(id, turn = null) {
 	const name = getModel();
@@ -76,6 +79,7 @@ async function openConversation(id, turn) {
 	} catch (error) {
 		if (error.name === 'AbortError')
 			return;
+		composer.aside.hidden = true;
 		talk.openNothing(h('div.start', errorView(error,
 			button(t('retry'), () => route()),
 			button(t('list.new'), () => go(null)))));
@@ -101,7 +105,7 @@ async function changeModel(name) {
 	await store.load();
 }
 
-// ---- what is said ----
+// - what is said
 
 /** Of the first words, or of the file that is in their place; whole characters, none of which controls anything. */
 function titleFrom(text) {
@@ -117,6 +121,12 @@ async function send(text, {edited}) {
 	if (edited) {
 		await sendEdited(text, edited);
 		return;
+	}
+	// Nothing goes elsewhere because its conversation could not be shown.
+	if (talk.id === null && readAddress().id !== null) {
+		await route();
+		if (talk.id === null)
+			return;
 	}
 	if (talk.id === null) {
 		const made = await call('POST', 'conversations', {body: {...fields.read(), about: {title: titleFrom(text)}}});
@@ -136,7 +146,6 @@ async function fork(id, fields) {
 	return child;
 }
 
-/** A fork before a turn, opened. */
 async function forkAt(turnNumber) {
 	const child = await fork(talk.id, {at_turn: turnNumber, expect_revision: talk.conversation.revision});
 	history.pushState(null, '', addressOf(child.id));
@@ -176,7 +185,7 @@ async function answerCall(asked) {
 	}]);
 }
 
-// ---- what is done with conversations ----
+// - what is done with conversations
 
 /** Closes a conversation; for a while that can be undone, until then nothing is lost. */
 function closeConversation(id) {
@@ -230,11 +239,11 @@ function conversationItems(id) {
 	const conversation = store.get(id);
 	if (!conversation)
 		return [];
-	const item = (verb, hint) => ({label: t(`act.${verb}`), hint, run: () => attempt(() => act(verb, id))});
+	const item = (verb, hint) => ({label: t(`act.${verb}`), hint, run: attempting(() => act(verb, id))});
 	const items = [
 		{label: t('list.rename'), run: () => rename(id)},
-		{label: t('settings.open'), run: () => attempt(() => showSettings(id, go))},
-		{label: t('list.fork'), run: () => attempt(async () => go((await fork(id)).id))},
+		{label: t('settings.open'), run: attempting(() => showSettings(id, go))},
+		{label: t('list.fork'), run: attempting(async () => go((await fork(id)).id))},
 		null, item('warm', t('act.warm.hint')), item('evict', t('act.evict.hint')),
 	];
 	if (store.mayAdminister || conversation.pinned)
@@ -268,7 +277,7 @@ function siblingsOf(turn) {
 	return members.length > 1 ? siblingsAt(conversation, turn.start, members) : null;
 }
 
-// ---- panel, compare ----
+// - panel, compare
 
 function showPanel(open) {
 	panelOpen = open;
@@ -335,7 +344,7 @@ function closeDrawer() {
 		head.drawer.focus();
 }
 
-// ---- the head of the talk ----
+// - the head of the talk
 
 function makeHead() {
 	const title = h('h1.talk-title', {dir: 'auto', tabIndex: -1});
@@ -380,7 +389,7 @@ function modelChoice() {
 	}}}, store.models.map(one => h('option', {value: one.name ?? '', selected: one === store.model, disabled: !one.reachable}, one.name ?? t('model.unknown'))));
 }
 
-// ---- token, connection ----
+// - token, connection
 
 async function askToken() {
 	if (asksToken)
@@ -408,7 +417,7 @@ function showConnection(state) {
 	if (state === 'live' || state === 'connecting')
 		return;
 	connectionNote = h('p.connection', {role: 'status'}, t(`connection.${state}`), ' ',
-		state === 'token' ? button(t('token.enter'), () => attempt(askToken)) : button(t('retry'), retryNow));
+		state === 'token' ? button(t('token.enter'), attempting(askToken)) : button(t('retry'), retryNow));
 	head.element.after(connectionNote);
 }
 
@@ -432,7 +441,7 @@ function connectionChanged(state) {
 	});
 }
 
-// ---- the beginning ----
+// - the beginning
 
 async function begin() {
 	const {model} = readAddress();
@@ -461,28 +470,28 @@ function makeViews() {
 			go(null);
 		},
 		onEdit: turn => composer.edit(turn),
-		onAgain: turn => attempt(() => again(turn)),
-		onBranch: turn => attempt(() => branch(turn)),
+		onAgain: attempting(again),
+		onBranch: attempting(branch),
 		onMenu: (turn, anchor, view) => menu(anchor, turnItems(turn, view)),
 		siblings: siblingsOf,
 		onSibling: (id, turn) => go(id, turn.turn),
-		onAnswerCall: asked => attempt(() => answerCall(asked)),
+		onAnswerCall: attempting(answerCall),
 	});
 	composer = new Composer($('talk'), {
-		onSend: (text, how) => attempt(() => send(text, how)),
+		onSend: attempting(send),
 		onStop: () => talk.stop(),
 		onAside: text => attempt(() => askAside(talk.conversation, text)),
 	});
-	new Strip($('strip'), {onAction: (verb, id) => attempt(() => act(verb, id)), onOpen: id => go(id)});
+	new Strip($('strip'), {onAction: attempting(act), onOpen: id => go(id)});
 }
 
 function listen() {
-	addEventListener('hashchange', () => attempt(async () => {
+	addEventListener('hashchange', attempting(async () => {
 		await takeToken();
 		await route();
 	}));
 	// Asked for once by itself; who does not give it can do so later, by the note.
-	addEventListener('confab-token-needed', () => attempt(askToken), {once: true});
+	addEventListener('confab-token-needed', attempting(askToken), {once: true});
 	addEventListener('pagehide', () => {
 		for (const finish of closing.values())
 			finish(true);
@@ -508,10 +517,8 @@ function listen() {
 		},
 		new: () => go(null),
 		message: () => composer.focus(),
-		next: () => talk.step(1),
-		before: () => talk.step(-1),
-		nextConversation: () => go(list.neighbour(1)),
-		conversationBefore: () => go(list.neighbour(-1)),
+		next: () => talk.step(1), before: () => talk.step(-1),
+		nextConversation: () => go(list.neighbour(1)), conversationBefore: () => go(list.neighbour(-1)),
 		tree: () => talk.id !== null && showPanel(!panelOpen),
 		stop: () => talk.stop(),
 		end: () => talk.showEnd(),

@@ -9,10 +9,10 @@ const SOURCES = [['ram', 'n_ram'], ['disk', 'n_disk'], ['shared', 'n_shared'], [
 /** Of the figures of Done, or of a stored turn's `run`. */
 export function memoryLine(run) {
 	const told = SOURCES.filter(([, field]) => run[field] > 0)
-		.map(([name, field]) => h('span', {dataset: {source: name}, title: t(`memory.${name}.title`)}, t(`memory.${name}`, {n: run[field]})));
+		.map(([name, field]) => h('span', {dataset: {source: name}}, t(`memory.${name}`, {n: run[field]})));
 	const first = run.queued_usec + run.restore_usec + run.prefill_usec;
 	const speed = rate(run.n_generated, run.decode_usec);
-	return h('p.turn-memory',
+	return h('p.turn-memory.figures',
 		h('span.memory-bar', {'aria-hidden': 'true'}, bar(run)), told,
 		h('span', {title: t('memory.first.title', {
 			queued: duration(run.queued_usec), restore: duration(run.restore_usec), prefill: duration(run.prefill_usec),

@@ -6,12 +6,10 @@ import {t} from './i18n.js';
 /** From nowhere to all of it in RAM. */
 export const RESIDENCIES = ['cold', 'spilled', 'partial', 'resident'];
 
-/** The disc, with its word as its label and title. */
 export function residencyDisc(residency) {
 	return setResidency(h('span.residency', {role: 'img'}), residency);
 }
 
-/** Makes a disc tell another residency. */
 export function setResidency(disc, residency) {
 	disc.dataset.residency = RESIDENCIES.includes(residency) ? residency : 'cold';
 	disc.ariaLabel = disc.title = t(`residency.${disc.dataset.residency}`);

@@ -39,7 +39,6 @@ function tagsOf(text) {
 	return [...new Set(text.split(',').map(tag => tag.trim().replace(/^#/, '')).filter(Boolean))];
 }
 
-/** All turns of a conversation, page by page. */
 async function allTurns(id) {
 	const turns = [];
 	for (;;) {

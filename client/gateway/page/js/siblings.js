@@ -23,9 +23,6 @@ export function siblingsAt(conversation, start, members) {
 
 /** Whether one was forked from the other just there, or both from the same one (which may be closed). */
 function meetAt(a, b, start) {
-	if (a.parent === b.id && a.fork_pos === start)
-		return true;
-	if (b.parent === a.id && b.fork_pos === start)
-		return true;
-	return a.parent !== 0 && a.parent === b.parent && a.fork_pos === start && b.fork_pos === start;
+	const [left, right] = [a, b].map(one => one.fork_pos === start && one.parent);
+	return left === b.id || right === a.id || (left > 0 && left === right);
 }

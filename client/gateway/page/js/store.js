@@ -21,7 +21,6 @@ class Store {
 	stats = null;
 	models = [];
 	model = null;
-	who = null;
 	connection = 'connecting';
 	#order = null; // sorted when somebody asks
 	#listeners = new Map();
@@ -138,7 +137,6 @@ class Store {
 		this.tell('list');
 	}
 
-	/** One conversation as it is now; it goes if it is no longer there. */
 	async refresh(id) {
 		try {
 			this.put(await get(id));
@@ -162,10 +160,9 @@ class Store {
 		}
 	}
 
-	/** Who asks, and which daemons there are; the one that is asked is `model`. */
+	/** Which daemons there are; the one that is asked is `model`. */
 	async refreshModels(name) {
 		const told = await call('GET', 'models');
-		this.who = {uid: told.uid, tenant: told.tenant, software: told.software};
 		this.models = told.models;
 		this.model = told.models.find(model => name && model.name === name) ?? told.models[0] ?? null;
 		this.tell('models');

@@ -80,17 +80,11 @@ export class Strip {
 		this.element = h('div.strip', {on: {keydown: event => this.#key(event)}}, this.panel, this.bar);
 		host.append(this.element);
 		const soon = settled(() => this.#draw(), 200);
-		this.stops = [store.on('stats', () => this.#take()), store.on('conversation', soon), store.on('list', soon)];
-		this.outside = event => !this.element.contains(event.target) && !event.target.closest('.menu, dialog') && this.#show(false);
-		document.addEventListener('pointerdown', this.outside);
+		store.on('stats', () => this.#take());
+		store.on('conversation', soon);
+		store.on('list', soon);
+		document.addEventListener('pointerdown', event => !this.element.contains(event.target) && !event.target.closest('.menu, dialog') && this.#show(false));
 		this.#draw();
-	}
-
-	destroy() {
-		for (const stop of this.stops)
-			stop();
-		document.removeEventListener('pointerdown', this.outside);
-		this.element.remove();
 	}
 
 	#take() {

@@ -51,7 +51,7 @@ export class TalkView {
 		return this.#reply !== null;
 	}
 
-	// ---- opening ----
+	// - opening
 
 	/** Shows a conversation, at its end or at a turn. Throws ApiError. */
 	async open(id, turn = null) {
@@ -72,7 +72,6 @@ export class TalkView {
 		this.#followWriting(told);
 	}
 
-	/** Nothing is open: `element` is shown. */
 	openNothing(element) {
 		this.#opened++;
 		this.#leave();
@@ -135,7 +134,7 @@ export class TalkView {
 		fill(this.state, element);
 	}
 
-	// ---- the reply ----
+	// - the reply
 
 	/** Sends a message at the end, or answers what is there (`body` {nothing: true}). `shown` is the message to show. Resolves when it is over. */
 	async send(body, shown) {
@@ -162,7 +161,6 @@ export class TalkView {
 		this.#reply.attach();
 	}
 
-	/** Puts the message and the growing reply at the end, and makes the reply. */
 	#begin(shown) {
 		const turns = shown === null ? [] : [this.#make({role: shown.role ?? 'user', ...shown})];
 		const growing = Turn.growing(this.actions);
@@ -276,7 +274,7 @@ export class TalkView {
 			this.#say(errorView(error));
 	}
 
-	// ---- what others do ----
+	// - what others do
 
 	#noticed(notice) {
 		if (this.id === null || (notice.conversation !== this.id && notice.kind !== 'list_again'))
@@ -339,7 +337,7 @@ export class TalkView {
 		this.#past += fresh.length;
 	}
 
-	// ---- scrolling ----
+	// - scrolling
 
 	showEnd() {
 		if (this.id !== null && !this.#atLast) {
@@ -351,7 +349,6 @@ export class TalkView {
 		this.toEnd.hidden = true;
 	}
 
-	/** Scrolls to a turn and gives it the focus. */
 	async showTurn(number) {
 		const found = this.#turns.find(turn => turn.turn.turn === number);
 		if (!found) {
@@ -365,7 +362,6 @@ export class TalkView {
 		found.element.focus({preventScroll: true});
 	}
 
-	/** The turn before or behind the one that has the focus, or that is in view. */
 	step(by) {
 		const top = this.scroller.getBoundingClientRect().top;
 		let at = this.#turns.findIndex(turn => turn.element.contains(document.activeElement) && document.activeElement !== document.body);
@@ -427,7 +423,6 @@ export class TalkView {
 			this.#append(told.turns ?? []);
 	}
 
-	/** Branches may have come or gone. */
 	refreshSiblings() {
 		for (const turn of this.#turns)
 			turn.refreshSiblings();

@@ -37,7 +37,6 @@ export class Turn {
 		this.parts.add(parts);
 	}
 
-	/** Nothing more comes. */
 	end(run) {
 		this.parts.end(run);
 		this.element.setAttribute('aria-busy', 'false');
@@ -100,7 +99,6 @@ export class Turn {
 	}
 }
 
-/** A message as it was typed, files folded. */
 export function messageView(text) {
 	return h('div.message', {dir: 'auto'}, splitFiles(text).map(piece => piece.name === undefined
 		? plainText(piece.text)
@@ -108,7 +106,6 @@ export function messageView(text) {
 			h('span.figures', bytes(new Blob([piece.text]).size))), plainText(piece.text))));
 }
 
-/** A turn to look at only. */
 export function turnView(turn) {
 	return new Turn(turn).element;
 }

@@ -92,13 +92,9 @@ export default {
 	},
 	memory: {
 		ram: '{n} aus dem RAM',
-		'ram.title': 'Token, deren Gedächtnis im RAM war',
 		disk: '{n} von der Platte',
-		'disk.title': 'Token, deren Gedächtnis von der Platte zurückkam',
 		shared: '{n} von Verwandten',
-		'shared.title': 'Token, deren Gedächtnis ein anderes Gespräch im RAM hatte',
 		computed: '{n} berechnet',
-		'computed.title': 'Token, die berechnet werden mussten',
 		first: 'erstes Token nach {time}',
 		'first.title': '{queued} gewartet, in {restore} zurückgeholt, in {prefill} berechnet',
 		generated: {one: '{n} Token', other: '{n} Token'},
@@ -188,7 +184,7 @@ export default {
 	token: {
 		title: 'Zugangstoken',
 		label: 'Token',
-		hint: 'Dieses Gateway verlangt ein Token. confab-gateway --open druckt einen Link, der eines hat; bei einem Dienst hat sie die Verwaltung.',
+		hint: 'confab-gateway --open druckt einen Link, der eines hat; bei einem Dienst hat sie die Verwaltung.',
 		enter: 'Token eingeben',
 		use: 'Verwenden',
 	},

@@ -92,13 +92,9 @@ export default {
 	},
 	memory: {
 		ram: '{n} from RAM',
-		'ram.title': 'Tokens whose memory was in RAM',
 		disk: '{n} from disk',
-		'disk.title': 'Tokens whose memory came back from disk',
 		shared: '{n} from a relative',
-		'shared.title': 'Tokens whose memory another conversation had in RAM',
 		computed: '{n} computed',
-		'computed.title': 'Tokens that had to be computed',
 		first: 'first token after {time}',
 		'first.title': 'waited {queued}, brought back in {restore}, computed in {prefill}',
 		generated: {one: '{n} token', other: '{n} tokens'},
@@ -188,7 +184,7 @@ export default {
 	token: {
 		title: 'Access token',
 		label: 'Token',
-		hint: 'This gateway asks for a token. confab-gateway --open prints a link that has one; for a service, the administrator has them.',
+		hint: 'confab-gateway --open prints a link that has one; for a service, the administrator has them.',
 		enter: 'Enter the token',
 		use: 'Use it',
 	},
