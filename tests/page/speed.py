@@ -133,10 +133,13 @@ def test_large_scrolls(r, page):
     need(numbers == list(range(numbers[0], numbers[0] + len(numbers))) and numbers[0] == 0, 'each turn is there once, in order')
     page.forget()
     page.run("document.querySelector('.talk-scroll').focus();")
-    for key in 'Home', 'End':
-        page.press(key)
-        page.frames(2)
-    page.wait("(one => one.scrollHeight - one.scrollTop - one.clientHeight < 2)(document.querySelector('.talk-scroll'))", 'the end')
+    page.press('Home')
+    page.wait("document.querySelector('.talk-scroll').scrollTop === 0", 'the beginning')
+
+    def end():
+        page.press('End')
+        return page.js("(one => one.scrollHeight - one.scrollTop - one.clientHeight < 2)(document.querySelector('.talk-scroll'))")
+    page.wait(end, 'the end')
     print(f'Home and End in all of them: {busy(page)}', flush=True)
     # an address leads into the middle
     took = page.run('''

@@ -11,12 +11,12 @@ import {same} from './tree-model.js';
 import {turnView} from './turn-view.js';
 
 const PAGE = 40;
-const MOST_WORDS = 4000;
+const MOST_WORDS = 1500;
 const WORDS = /(\s*)([\p{L}\p{N}_]+|\S|$)/gu;
 
 /**
  * What differs between two texts: for each of them pieces {text, only}, which make the text; `only` are words that the other has not in
- * this order. Null if a text has more than 4,000 words.
+ * this order. Null if a text has more than 1,500 words.
  */
 export function diffWords(a, b) {
 	// The last word of each is an empty one.

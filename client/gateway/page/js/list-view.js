@@ -169,27 +169,28 @@ export class ListView {
 	#drawRow(id, index, stop) {
 		let element = this.#elements.get(id);
 		if (!element) {
-			element = h('li', {dataset: {id, old: '1'}});
+			// What can have the focus stays: dialogs give it back to where it was.
+			element = h('li', {dataset: {id, old: '1'}}, h('a.row'), button('⋯', event => this.onMenu(id, event.currentTarget), {class: 'row-menu quiet', ...MENU}));
 			this.#elements.set(id, element);
 		}
 		if (element.dataset.old === '1') {
-			const hadFocus = element.contains(document.activeElement) ? document.activeElement.className : null;
 			this.#fillRow(element, id);
 			delete element.dataset.old;
-			if (hadFocus !== null)
-				[...element.querySelectorAll('a, button')].find(one => one.className === hadFocus)?.focus({preventScroll: true});
 		}
 		element.style.setProperty('transform', `translateY(${index * ROW}px)`);
-		element.setAttribute('aria-posinset', index + 1);
-		element.setAttribute('aria-setsize', this.#rows.length);
-		element.querySelector('a').tabIndex = id === stop ? 0 : -1;
-		element.querySelector('button').tabIndex = id === stop ? 0 : -1;
+		element.ariaPosInSet = index + 1;
+		element.ariaSetSize = this.#rows.length;
+		for (const one of element.children)
+			one.tabIndex = id === stop ? 0 : -1;
 		// The order of elements is that of reading.
 		if (!element.isConnected || element.dataset.index !== String(index)) {
 			element.dataset.index = index;
-			const next = [...this.space.children].find(child => Number(child.dataset.index) > index && child !== element);
-			if (element.nextElementSibling !== (next ?? null) || !element.isConnected)
-				this.space.insertBefore(element, next ?? null);
+			const next = [...this.space.children].find(child => Number(child.dataset.index) > index && child !== element) ?? null;
+			const focused = element.contains(document.activeElement) && document.activeElement;
+			if (element.nextElementSibling !== next || !element.isConnected)
+				this.space.insertBefore(element, next);
+			if (focused)
+				focused.focus({preventScroll: true});
 		}
 	}
 
@@ -200,12 +201,14 @@ export class ListView {
 		const title = store.titleOf(conversation);
 		const branches = this.#hits ? 1 : store.families.membersOf(id).filter(member => !store.hidden.has(member)).length;
 		const snippet = this.#hits?.get(id)?.hit?.snippet;
-		const link = h('a', {href: this.addressOf(id), class: 'row', 'aria-current': id === this.#current ? 'page' : null},
-			residencyDisc(conversation.residency),
+		const [link, more] = element.children;
+		link.href = this.addressOf(id);
+		link.ariaCurrent = id === this.#current ? 'page' : null;
+		more.ariaLabel = t('list.menuOf', {title});
+		fill(link, residencyDisc(conversation.residency),
 			h('span.row-title', {dir: 'auto'}, title),
 			h('span.row-when', {title: exactTime(conversation.updated_usec)}, this.#state(conversation)),
 			h('span.row-more', {dir: snippet ? 'auto' : null}, snippet ?? this.#more(conversation, branches)));
-		fill(element, link, button('⋯', event => this.onMenu(id, event.currentTarget), {class: 'row-menu quiet', ...MENU, 'aria-label': t('list.menuOf', {title})}));
 	}
 
 	#state(conversation) {

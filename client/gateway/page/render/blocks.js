@@ -17,7 +17,7 @@ const UNDECIDED_ROW = /^[^|]{0,64}$/;
 /**
  * Reads a text piece by piece: push() as it comes, end() when all is there. `root.children` are blocks {kind, final, closed}:
  * text and heading (text, level), code (text, language), math (text with its marks, whole), table (head, a row, and rows of cells), rule,
- * and with children quote, list (ordered, start) and item.
+ * and with children quote, list (mark, start) and item.
  */
 export class BlockReader {
 	root = {kind: 'root', depth: 0, children: []};
@@ -142,8 +142,8 @@ export class BlockReader {
 	}
 
 	#math(box, text) {
-		const end = text.startsWith('$$') ? '$$' : text.startsWith('\\[') ? '\\]' : null;
-		const at = end ? text.indexOf(end, 2) : 0;
+		const end = {'$$': '$$', '\\[': '\\]'}[text.slice(0, 2)];
+		const at = end && text.indexOf(end, 2);
 		if (!end || at >= 0 && at + 2 < text.length)
 			return false;
 		const math = this.#add(box, 'math', {text, last: text, end, whole: at >= 0});
@@ -182,7 +182,7 @@ export class BlockReader {
 		if (!marker || leaf?.kind === 'text' && (marker === text || number && number !== '1'))
 			return null;
 		const list = leaf?.kind === 'list' && leaf.mark === mark ? leaf
-			: this.#add(box, 'list', {mark, ordered: Boolean(number), start: Number(number ?? 1), children: []});
+			: this.#add(box, 'list', {mark, start: Number(number ?? 1), children: []});
 		const width = sign.length + space.length;
 		return this.#add(list, 'item', {indent, width, children: []});
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Text that is shown as it is, in pieces, while it grows: code with highlighting, copying and wrapping.
-import {h} from '../js/dom.js';
+import {button, h} from '../js/dom.js';
 import {t} from '../js/i18n.js';
 import {later, load} from './libs.js';
 import {markHidden, toFragment} from './safe.js';
@@ -15,7 +15,7 @@ const SAID_MS = 2000;
 
 /** Whether there is a line that is not read for marks any more, and always wraps. */
 export function hasLongLine(text) {
-	return text.split('\n').some(line => line.length >= LONGEST_LINE);
+	return text.length >= LONGEST_LINE && text.split('\n').some(line => line.length >= LONGEST_LINE);
 }
 
 /**
@@ -98,9 +98,8 @@ export class CodeView {
 
 	constructor(language) {
 		this.#pre.setAttribute('aria-label', language ? t('render.codeIn', {language}) : t('render.code'));
-		const wrap = h('button', {type: 'button', class: 'quiet', 'aria-pressed': 'false', on: {
-			click: () => wrap.setAttribute('aria-pressed', this.#pre.classList.toggle('wrap')),
-		}}, t('render.wrap'));
+		const turn = () => wrap.setAttribute('aria-pressed', this.#pre.classList.toggle('wrap'));
+		const wrap = button(t('render.wrap'), turn, {class: 'quiet', 'aria-pressed': 'false'});
 		this.element = h('figure.code', h('div.code-head',
 			language && h('span.code-language', language), this.#lines, wrap, this.#copyButton()), this.#pre);
 		if (language)
@@ -117,13 +116,14 @@ export class CodeView {
 	}
 
 	#copyButton() {
-		const button = h('button', {type: 'button', class: 'quiet', 'aria-live': 'polite', on: {click: async () => {
-			button.textContent = t(await this.#copy() ? 'render.copied' : 'render.copyByHand');
+		const copy = async () => {
+			view.textContent = t(await this.#copy() ? 'render.copied' : 'render.copyByHand');
 			setTimeout(() => {
-				button.textContent = t('render.copy');
+				view.textContent = t('render.copy');
 			}, SAID_MS);
-		}}}, t('render.copy'));
-		return button;
+		};
+		const view = button(t('render.copy'), copy, {class: 'quiet', 'aria-live': 'polite'});
+		return view;
 	}
 
 	/** Where the browser does not let it, the code is selected and copied as by hand. */

@@ -41,7 +41,7 @@ async function style(name) {
 	if (!(await there)[name])
 		return false;
 	return new Promise((resolve, reject) => {
-		document.head.append(h('link', {rel: 'stylesheet', href: `page/lib/${name}`, on: {load: () => resolve(true), error: reject}}));
+		document.head.append(h('link', {rel: 'stylesheet', href: `page/lib/${name}`, on: {load: resolve, error: reject}}));
 	});
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The parts of a reply: text, reasoning (folded), calls; and the results of calls.
-import {fill, h} from '../js/dom.js';
+import {button, fill, h} from '../js/dom.js';
 import {bytes, duration} from '../js/format.js';
 import {t} from '../js/i18n.js';
 import {CodeView} from './code.js';
@@ -80,13 +80,12 @@ class TextPart extends TextView {
 class ReasoningPart {
 	text = '';
 	#view = null;
-	#begun;
+	#begun = performance.now();
 	#took = 0;
 	#words = h('span', t('render.thinking'));
 	#body = h('div.reasoning-text');
 
 	constructor({streaming}) {
-		this.#begun = streaming ? performance.now() : null;
 		this.element = h('details', {class: streaming ? 'reasoning thinking' : 'reasoning', on: {toggle: () => this.#show()}},
 			h('summary', this.#words), this.#body);
 	}
@@ -98,9 +97,9 @@ class ReasoningPart {
 
 	end() {
 		this.#view?.end();
-		this.element.classList.remove('thinking');
-		if (this.#begun !== null)
+		if (this.element.classList.contains('thinking'))
 			this.#took = (performance.now() - this.#begun) * 1000;
+		this.element.classList.remove('thinking');
 		this.#words.textContent = this.#took ? t('render.thoughtFor', {time: duration(this.#took)}) : t('render.reasoning');
 	}
 
@@ -154,9 +153,8 @@ class CallPart {
 	complete() {
 		const {name, broken} = this.#part;
 		if (this.#onAnswer && name && !broken)
-			this.element.append(h('p.actions.call-answer', h('button', {
-				type: 'button', on: {click: () => this.#onAnswer({...this.#part, text: this.text})},
-			}, t('render.answer'))));
+			this.element.append(h('p.actions.call-answer',
+				button(t('render.answer'), () => this.#onAnswer({...this.#part, text: this.text}))));
 	}
 }
 

@@ -18,6 +18,8 @@ const CONFIG = {
 const HIDDEN = new RegExp(String.raw`([\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f`
 	+ String.raw`\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]|(?<![\p{Extended_Pictographic}\p{EMod}\ufe0f])\u200d)`, 'gu');
 const HOST = /^(?:[\p{L}\p{N}_-]+[.\u3002\uff0e\uff61])+[\p{L}\p{N}-]{2,}$/u;
+// Text in which Markdown has nothing to do, as most cells and short items are: DOMPurify takes its time for each.
+const PLAIN = /^[\p{L}\p{N} ,.;()'"?%+=/-]*$/u;
 const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 
 /**
@@ -27,11 +29,8 @@ const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 export function toFragment(html, {code = false} = {}) {
 	if (!libs.purify)
 		return null;
-	if (!(html.match(/<[^>]*>?/g) ?? []).every(tag => TAG.test(tag))) {
-		const text = new DocumentFragment();
-		text.append(html);
-		return text;
-	}
+	if (!(html.match(/<[^>]*>?/g) ?? []).every(tag => TAG.test(tag)))
+		return fragmentOf(html);
 	const allowed = code ? CODE : TEXT;
 	const fragment = libs.purify.sanitize(html, {...CONFIG, ALLOWED_TAGS: ['#text', ...Object.keys(allowed)]});
 	for (const element of fragment.querySelectorAll('*'))
@@ -106,12 +105,20 @@ export function markHidden(element) {
 			text.replaceWith(...text.data.split(HIDDEN).map((piece, i) => i % 2 === 1 ? h('span.control', nameOf(piece)) : piece));
 }
 
+function fragmentOf(text) {
+	const fragment = new DocumentFragment();
+	fragment.append(text);
+	return fragment;
+}
+
 let markdown = null;
 
 /** The lines of one block as a fragment, with formulas as code of the class language-math; null without the packages. */
 export function inline(source) {
 	if (!libs.markdownit || !libs.purify)
 		return null;
+	if (PLAIN.test(source))
+		return fragmentOf(source);
 	markdown ??= reader();
 	return toFragment(markdown.renderInline(source));
 }

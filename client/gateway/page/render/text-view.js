@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A text of Markdown that may grow. Its blocks (blocks.js) are compared with what is drawn: what is final is never looked at again, and of
 // what is open only what changed is put in. Long texts are shown in part first, and drawn in steps so that the page stays awake.
-import {h} from '../js/dom.js';
+import {button, h} from '../js/dom.js';
 import {bytes} from '../js/format.js';
 import {t} from '../js/i18n.js';
 import {BlockReader, shownText} from './blocks.js';
@@ -24,7 +24,7 @@ export class TextView {
 	#fed;
 	#limit;
 	#ended;
-	#more = h('button', {type: 'button', class: 'show-all', on: {click: () => this.#showAll()}});
+	#more = button('', () => this.#showAll(), {class: 'show-all'});
 
 	/** Draws into `element`; `plain`: the text as it is. */
 	constructor(element, {plain = false} = {}) {
@@ -48,12 +48,12 @@ export class TextView {
 
 	/** More of the text; shown with the next frame. */
 	append(text) {
-		const all = this.#text + text;
+		const before = this.#text, all = before + text;
 		if (this.#ended)
 			this.#restart();
-		const line = this.#text.lastIndexOf('\n') + 1;
 		this.#text = all;
-		if (this.#limit === null && (all.length > LONGEST_TEXT || hasLongLine(all.slice(line))))
+		// Looked at only until it is too long: of a long text each piece would take as long as all of it.
+		if (this.#limit === null && (all.length > LONGEST_TEXT || hasLongLine(all.slice(before.lastIndexOf('\n') + 1))))
 			this.#limit = Math.max(this.#fed, SHOWN_FIRST);
 		later(this.#work);
 	}
@@ -173,25 +173,20 @@ const KINDS = {
 	heading: {variant: node => node.level, make: node => h(`h${Math.min(node.level + 2, 6)}`), draw: words},
 	rule: {make: () => h('hr')},
 	quote: {make: () => h('blockquote'), draw: into},
-	list: {variant: node => node.mark + node.start, make: makeList, draw: into},
+	list: {
+		variant: node => node.mark + node.start, draw: into,
+		make: ({mark, start}) => h('-+*'.includes(mark) ? 'ul' : 'ol', {start: start !== 1 && start}),
+	},
 	item: {make: () => h('li', {dir: 'auto'}), draw: into},
 	code: {variant: node => node.language, make: makeCode, draw: (node, state) => state.view.update(node.text)},
-	math: {make: () => h('div.math-block', {dir: 'ltr'}), draw: ({text, whole, final}, {element}) => {
-		element.replaceChildren(final && whole ? mathView(text) : h('code', {class: final ? null : 'growing'}, text));
-		settleMath(element);
-	}},
+	math: {make: () => h('div.math-block', {dir: 'ltr'}), draw: drawMath},
 	table: {variant: node => JSON.stringify(node.head), make: makeTable, draw: into},
 	row: {make: () => h('tr'), draw: into},
-	cell: {make: makeCell, draw: (node, state) => drawWords(state, node.text)},
+	cell: {
+		make: ({head, align}) => h(head ? 'th' : 'td', {scope: head && 'col', class: align}),
+		draw: (node, state) => drawWords(state, node.text),
+	},
 };
-
-function makeCell({head, align}) {
-	return h(head ? 'th' : 'td', {scope: head && 'col', class: align});
-}
-
-function makeList({ordered, start}) {
-	return h(ordered ? 'ol' : 'ul', {start: start !== 1 && start});
-}
 
 function makeCode({language}, state) {
 	state.view = new CodeView(language);
@@ -204,6 +199,11 @@ function makeTable({head}, state) {
 	state.body = h('tbody');
 	const table = h('table', {dir: 'auto'}, top, state.body);
 	return h('div.table-wrap', {tabindex: 0, role: 'region', 'aria-label': t('render.table')}, table);
+}
+
+function drawMath({text, whole, final}, {element}) {
+	element.replaceChildren(final && whole ? mathView(text) : h('code', {class: final ? null : 'growing'}, text));
+	settleMath(element);
 }
 
 function drawPieces(state, text) {
