@@ -24,17 +24,23 @@ SCRIPTS = [
 ]
 LINKS = [
     f'[one](javascript:{RUN})', f'[two](data:text/html,<script>{RUN}</script>)', '[three](vbscript:x)', '[four](file:///etc/passwd)',
-    f'![five]({EVIL}five.png)', '![six](data:image/svg+xml,<svg/onload=1>)', f'[www.bank.example]({EVIL}login)', f'[https://bank.example/login]({EVIL})',
+    f'![five]({EVIL}five.png)', '![six](data:image/svg+xml,<svg/onload=1>)', f'[www.bank.example]({EVIL}login)',
+    f'[https://bank.example/login]({EVIL})',
     f'[a\u202ecod.elpmaxe\u202cz]({EVIL})', f'[me@bank.example](mailto:you@evil.invalid "{RUN}")', f'<{EVIL}auto>', f'[x]({EVIL}"onmouseover="{RUN})',
-    f'[ref]\n\n[ref]: javascript:{RUN}', f'[![picture]({EVIL}i.png)]({EVIL}out)', f'[xn](https://xn--80ak6aa92e.invalid/)', f'[user](https://bank.example@evil.invalid/)',
+    f'[ref]\n\n[ref]: javascript:{RUN}', f'[![picture]({EVIL}i.png)]({EVIL}out)', f'[xn](https://xn--80ak6aa92e.invalid/)',
+    f'[user](https://bank.example@evil.invalid/)',
 ]
 ODD = [
-    '`code \u202e in it`, turned \u202eback to front\u202c, isolated \u2067right to left\u2069, hidden\u200b\u00ad\u2060 and \U000e0041 tags', 'red \x1b[31mescape\x1b[0m, bell \x07, back\x08space, \x9b31m',
-    f'\u202eturned, with a [link]({EVIL}) in it', 'carriage\rreturn', 'many combining: ' + 'a' + '\u0301' * 300, '\ufffd\ufffe \U0010ffff', '\u00a0' * 80, 'ＦＵＬＬ　ｗｉｄｔｈ' * 8,
+    '`code \u202e in it`, turned \u202eback to front\u202c, isolated \u2067right to left\u2069, hidden\u200b\u00ad\u2060 and \U000e0041 tags',
+    'red \x1b[31mescape\x1b[0m, bell \x07, back\x08space, \x9b31m',
+    f'\u202eturned, with a [link]({EVIL}) in it', 'carriage\rreturn', 'many combining: ' + 'a' + '\u0301' * 300, '\ufffd\ufffe \U0010ffff',
+    '\u00a0' * 80, 'ＦＵＬＬ　ｗｉｄｔｈ' * 8,
 ]
-UNCLOSED = ['**bold', '*_~~`mixed', '[link](', '![image](http', '```js\nlet a = "', '> quote\n> - list\n>   1. deeper', '| a | b |\n|---', '$$\n\\frac{1', '\\(x', '<b', '&am', '- [ ] *']
+UNCLOSED = ['**bold', '*_~~`mixed', '[link](', '![image](http', '```js\nlet a = "', '> quote\n> - list\n>   1. deeper', '| a | b |\n|---',
+    '$$\n\\frac{1', '\\(x', '<b', '&am', '- [ ] *']
 # Deeper than anything is shown, in every way that Markdown nests.
-DEEP = ['>' * 300 + ' deep', '\n'.join('  ' * i + '- item' for i in range(120)), '[' * 400 + 'x' + ']' * 400, '**_' * 200 + 'x' + '_**' * 200, '`' * 999 + 'x' + '`' * 999,
+DEEP = ['>' * 300 + ' deep', '\n'.join('  ' * i + '- item' for i in range(120)), '[' * 400 + 'x' + ']' * 400, '**_' * 200 + 'x' + '_**' * 200,
+    '`' * 999 + 'x' + '`' * 999,
         '\n'.join('> ' * i + f'- {i}' for i in range(60)), '$' + '{' * 500 + '}' * 500 + '$', '$\\frac{' * 60 + '1' + '}{2}' * 60 + '$']
 
 # What may be in a text: of Markdown (safe.js), and what the page itself draws around it. KaTeX draws in .math.
@@ -45,7 +51,8 @@ PROSE = '''
   const bad = [];
   for (const one of document.querySelectorAll('.prose *, .plain *, .call *, .result *')) {
     if (one.closest('.math') && one.closest('.math') !== one) {
-      if (/^(script|img|image|iframe|object|embed|a|link|form|style|use|foreignobject)$/i.test(one.localName) || one.hasAttribute('href') || /url/.test(one.style.cssText))
+      if (/^(script|img|image|iframe|object|embed|a|link|form|style|use|foreignobject)$/i.test(one.localName) || one.hasAttribute('href')
+          || /url/.test(one.style.cssText))
         bad.push(`in a formula: ${one.outerHTML.slice(0, 100)}`);
       continue;
     }
@@ -81,7 +88,8 @@ def usable(page):
     """What is beside it is still where it was, and can be used."""
     need(page.run('''
       const at = css => { const box = document.querySelector(css).getBoundingClientRect(); return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2); };
-      return at('#message').id === 'message' && at('#new').id === 'new' && at('#send, #stop:not([hidden])') !== null && at('#strip .strip-bar').closest('#strip') !== null;
+      return at('#message').id === 'message' && at('#new').id === 'new' && at('#send, #stop:not([hidden])') !== null
+          && at('#strip .strip-bar').closest('#strip') !== null;
     '''), 'the frame is covered')
 
 
@@ -106,7 +114,8 @@ def written(r, page, *texts):
 def test_scripts(r, page):
     made = written(r, page, '\n\n'.join(SCRIPTS), '\n\n'.join(f'- {one}' for one in SCRIPTS), '```html\n' + '\n'.join(SCRIPTS) + '\n```')
     for script in SCRIPTS:
-        need(flat(script) in flat(page.js("document.querySelector('#talk').textContent")) or '--&gt;' in script, f'{script} is shown as it is written')
+        need(flat(script) in flat(page.js("document.querySelector('#talk').textContent")) or '--&gt;' in script,
+            f'{script} is shown as it is written')
     page.reload()
     page.wait("document.querySelectorAll('.turn').length === 6", 'it is shown again')
     harmless(page)
@@ -180,7 +189,8 @@ def given(r, page, *replies, about=None):
     r.say(made, 'Large.', max_tokens=0)
     told = r.conversation(made, turns=1)
     for text in replies:
-        told['turns'].append({'turn': len(told['turns']), 'role': 'assistant', 'text': text, 'start': 10, 'end': 20, 'created_usec': told['created_usec'],
+        told['turns'].append({'turn': len(told['turns']), 'role': 'assistant', 'text': text, 'start': 10, 'end': 20,
+            'created_usec': told['created_usec'],
                               'parts': [{'index': 0, 'kind': 'text', 'text': text, 'ends': True}]})
     told['n_turns'] = len(told['turns'])
     front.answer(rf'GET /confab/v1/conversations/{made["id"]}\?', 200, told)
@@ -249,14 +259,16 @@ def test_long_line_streams(r, page):
     def event(name, data):
         return f'event: {name}\ndata: {json.dumps(data)}\n\n'
 
-    figures = {'n_prompt': 9, 'n_generated': 9, 'n_ram': 0, 'n_disk': 0, 'n_shared': 0, 'n_computed': 9, 'queued_usec': 1, 'restore_usec': 1, 'prefill_usec': 1, 'decode_usec': 1000}
+    figures = {'n_prompt': 9, 'n_generated': 9, 'n_ram': 0, 'n_disk': 0, 'n_shared': 0, 'n_computed': 9, 'queued_usec': 1, 'restore_usec': 1,
+        'prefill_usec': 1, 'decode_usec': 1000}
     events = [event('accepted', {'revision': 2, 'n_computed': 9})]
     events += [event('delta', {'parts': [{'index': 0, 'kind': 'text', 'text': piece}]}) for piece in pieces]
     events.append(event('done', {'finish': 'end', 'revision': 3, **figures}))
     front.answer('/continue$', 200, ''.join(events), kind='text/event-stream')
     need(len(text) > 1 << 20, len(text))
     told = r.conversation(made)
-    told.update(n_turns=2, turns=[{'turn': 0, 'role': 'user', 'text': 'Go on.', 'start': 0, 'end': 9}, {'turn': 1, 'role': 'assistant', 'text': text, 'start': 9, 'end': 18}])
+    told.update(n_turns=2, turns=[{'turn': 0, 'role': 'user', 'text': 'Go on.', 'start': 0, 'end': 9}, {'turn': 1, 'role': 'assistant',
+        'text': text, 'start': 9, 'end': 18}])
     front.answer('GET .*from_turn=0', 200, told)
 
     def stream():
@@ -346,7 +358,8 @@ def test_calls(r, page):
     calls = [{'id': f'c{i}', 'name': name, 'arguments': arguments} for i, name in enumerate(['f', nasty(8), 'n' * 200])]
     r.say(made, 'Call it.', max_tokens=0)
     r.say(made, None, given={'reasoning': '\n\n'.join(SCRIPTS[:4]), 'text': SCRIPTS[0], 'calls': calls}, max_tokens=0)
-    r.say(made, None, results=[{'call_id': 'c0', 'name': 'f', 'content': '\n'.join(SCRIPTS)}, {'call_id': 'c1', 'name': nasty(8), 'content': json.dumps({nasty(9): SCRIPTS})},
+    r.say(made, None, results=[{'call_id': 'c0', 'name': 'f', 'content': '\n'.join(SCRIPTS)}, {'call_id': 'c1', 'name': nasty(8),
+        'content': json.dumps({nasty(9): SCRIPTS})},
                                {'call_id': 'c2', 'name': 'n' * 200, 'content': 'x' * 3000}], max_tokens=0)
     r.show(page, made)
     page.wait("document.querySelectorAll('.turn').length === 3", 'all turns are there')

@@ -233,8 +233,8 @@ def test_in_step(r, page):
     other.insert('Named in a tab')
     other.press('Enter')
     for one in (page, other):
-        one.wait("document.querySelector('.talk-title').textContent === 'Named in a tab' && document.querySelector('#list').textContent.includes('Named in a tab')",
-                 'the name is everywhere')
+        one.wait("['.talk-title', '#list'].every(css => document.querySelector(css).textContent.includes('Named in a tab'))",
+            'the name is everywhere')
     r.confab('evict', 'in-step')
     for one in (page, other):
         one.wait("document.querySelector('.talk-head .residency').dataset.residency === 'spilled' && "
@@ -265,6 +265,11 @@ def test_stopped_elsewhere(r, page):
 
 # ---- the daemon and the gateway ----
 
+def away(page):
+    page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the daemon is said to be away',
+              args=[words(page, 'connection.waiting')])
+
+
 def lost(r, page, made):
     """The message is there, its reply is said to be lost, and comes when it is asked for again."""
     page.one('.unanswered')
@@ -281,7 +286,7 @@ def test_daemon_killed(r, page):
     with replying(r, page) as (made, front):
         r.stop_daemon(kill=True)
         hears(page, words(page, 'talk.broken'), 'the connection is lost')
-        page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the daemon is said to be away', args=[words(page, 'connection.waiting')])
+        away(page)
         r.start_daemon(*rig.SLOW)
         hears(page, words(page, 'connection.back'), 'it is back')
         page.gone('.connection')
@@ -294,7 +299,7 @@ def test_daemon_stopped(r, page):
     page.expect('503', '502', 'ERR_', 'Failed to load')
     with replying(r, page) as (made, front):
         r.stop_daemon()
-        page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the daemon is said to be away', args=[words(page, 'connection.waiting')])
+        away(page)
         r.start_daemon(*rig.SLOW)
         page.gone('.connection')
         front.reply(HALF)
@@ -347,7 +352,7 @@ def test_no_daemon_yet(r, page):
         listen(page)
         page.open(r.url(token=rig.TOKEN))
         page.run('location.hash = a;', f'#/c/{made["id"]}')
-        page.wait("document.querySelector('.connection')?.textContent.includes(a)", 'the daemon is said to be away', args=[words(page, 'connection.waiting')])
+        away(page)
     finally:
         r.start_daemon(*rig.SLOW)
     page.wait("document.documentElement.dataset.connection === 'live'", 'it is there')
@@ -359,8 +364,10 @@ def test_no_daemon_yet(r, page):
 # ---- errors ----
 
 # docs/http.md, "Errors".
-CODES = [(400, 'invalid'), (400, 'state'), (400, 'unsupported'), (400, 'context_length_exceeded'), (400, 'format'), (403, 'permission'), (404, 'not_found'),
-         (409, 'busy'), (409, 'conflict'), (409, 'exists'), (413, 'limit'), (422, 'corrupt'), (429, 'limit'), (499, 'cancelled'), (500, 'corrupt'), (500, 'system'),
+CODES = [(400, 'invalid'), (400, 'state'), (400, 'unsupported'), (400, 'context_length_exceeded'), (400, 'format'), (403, 'permission'), (404,
+    'not_found'),
+         (409, 'busy'), (409, 'conflict'), (409, 'exists'), (413, 'limit'), (422, 'corrupt'), (429, 'limit'), (499, 'cancelled'), (500,
+         'corrupt'), (500, 'system'),
          (502, 'protocol'), (503, 'no_daemon'), (503, 'disconnected'), (503, 'shutdown'), (503, 'unavailable'), (503, 'no_memory')]
 
 
@@ -368,7 +375,7 @@ def test_codes_documented(_, page):
     """The list here is that of the document, and each code has words and what to do."""
     with open(rig.source + '/docs/http.md', encoding='utf-8') as f:
         text = f.read()
-    table = text.split('| status | `code` |', 1)[1].split('\n\n', 1)[0] if text.count('| status | `code` |') == 1 else text.split('| status | `code` |')[-1].split('\n\n', 1)[0]
+    table = text.split('| status | `code` |')[-1].split('\n\n', 1)[0]
     known = {code for _, code in CODES}
     told = {word for row in table.split('\n') for word in row.split('`')[1::2]} - {'Host', 'Retry-After'}
     need(told == known, (told - known, known - told))
@@ -387,8 +394,7 @@ def test_codes_of_actions(r, page):
         front.forget()
         front.refuse('PATCH ', status, code, message=f'made up for {code}', times=1)
         page.press('Enter')
-        page.wait("document.querySelector('dialog .error')?.textContent.includes(a) && document.querySelector('dialog .error').textContent.includes(b)"
-                  " && document.querySelector('dialog .error').textContent.includes(c)", f'{status} {code} is told',
+        page.wait("[a, b, c].every(one => document.querySelector('dialog .error')?.textContent.includes(one))", f'{status} {code} is told',
                   args=[words(page, f'error.{code}'), words(page, f'error.{code}.do'), f'made up for {code}'])
         need(page.roles('alert'), 'it is read out')
     front.forget()
@@ -482,7 +488,8 @@ def test_context_full(r, page):
     write(page, message)
     page.wait("document.querySelector('#cost').dataset.over === 'true'", 'it is said before it is sent')
     page.press('Enter')
-    page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'it is told', args=[words(page, 'error.context_length_exceeded')])
+    page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'it is told', args=[words(page,
+        'error.context_length_exceeded')])
     need(draft(page) == message and not r.turns(made), 'nothing was said')
 
 
