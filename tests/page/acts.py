@@ -125,8 +125,8 @@ OUTSIDE = '''
   const found = [];
   for (const one of document.querySelectorAll(`${a} *`)) {
     const box = one.getBoundingClientRect();
-    if (box.width === 0 || box.height === 0 || !one.checkVisibility({visibilityProperty: true}) || (box.left >= talk.left - 1
-        && box.right <= talk.right + 1) || one.closest('.unseen, svg, .katex-mathml'))
+    if (box.width === 0 || box.height === 0 || !one.checkVisibility({visibilityProperty: true}) || one.closest('.unseen, svg, .katex-mathml')
+        || (box.left >= talk.left - 1 && box.right <= talk.right + 1))
       continue;
     let cut = one.parentElement;
     while (cut && cut.matches(`${a} *`) && getComputedStyle(cut).overflowX === 'visible')

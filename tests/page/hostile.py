@@ -47,7 +47,8 @@ DEEP = ['>' * 300 + ' deep', '\n'.join('  ' * i + '- item' for i in range(120)),
 PROSE = '''
   const allowed = new Set(('p br hr h1 h2 h3 h4 h5 h6 em strong del s code pre blockquote ul ol li table thead tbody tr th td a sup sub kbd '
     + 'div figure span button').split(' '));
-  const attributes = new Set('href rel target referrerpolicy title class dir start align role aria-label aria-live aria-pressed tabindex type scope'.split(' '));
+  const attributes = new Set(('href rel target referrerpolicy title class dir start align role aria-label aria-live '
+    + 'aria-pressed tabindex type scope').split(' '));
   const bad = [];
   for (const one of document.querySelectorAll('.prose *, .plain *, .call *, .result *')) {
     if (one.closest('.math') && one.closest('.math') !== one) {
@@ -66,7 +67,8 @@ PROSE = '''
         && /noreferrer/.test(one.rel)))
       bad.push(`link: ${one.outerHTML.slice(0, 160)}`);
   }
-  for (const one of document.querySelectorAll('script:not([src]), iframe, object, embed, img, base, style, form:not(.composer, dialog form), meta[http-equiv], svg image'))
+  for (const one of document.querySelectorAll('script:not([src]), iframe, object, embed, img, base, style, meta[http-equiv], svg image, '
+      + 'form:not(.composer, dialog form)'))
     bad.push(`in the page: ${one.outerHTML.slice(0, 100)}`);
   if (window.hit !== undefined)
     bad.push('something ran');
@@ -87,7 +89,10 @@ def harmless(page):
 def usable(page):
     """What is beside it is still where it was, and can be used."""
     need(page.run('''
-      const at = css => { const box = document.querySelector(css).getBoundingClientRect(); return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2); };
+      const at = css => {
+        const box = document.querySelector(css).getBoundingClientRect();
+        return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+      };
       return at('#message').id === 'message' && at('#new').id === 'new' && at('#send, #stop:not([hidden])') !== null
           && at('#strip .strip-bar').closest('#strip') !== null;
     '''), 'the frame is covered')
@@ -126,8 +131,8 @@ def test_links(r, page):
     """Those that lead nowhere good are words; those whose words name another place say where they lead."""
     written(r, page, '\n\n'.join(LINKS))
     links = {flat(one['text']): one for one in page.js(
-        "[...document.querySelectorAll('.prose a')].map(one => ({text: one.textContent, href: one.href, title: one.title, behind: one.nextElementSibling?.className === 'link-host' "
-        "? one.nextElementSibling.textContent : ''}))")}
+        "[...document.querySelectorAll('.prose a')].map(one => ({text: one.textContent, href: one.href, title: one.title, "
+        "behind: one.nextElementSibling?.className === 'link-host' ? one.nextElementSibling.textContent : ''}))")}
     for text in ('one', 'two', 'three', 'four', 'six', 'ref'):
         need(text not in links, links.get(text))
     need(links['five']['href'] == EVIL + 'five.png', links)
@@ -267,8 +272,8 @@ def test_long_line_streams(r, page):
     front.answer('/continue$', 200, ''.join(events), kind='text/event-stream')
     need(len(text) > 1 << 20, len(text))
     told = r.conversation(made)
-    told.update(n_turns=2, turns=[{'turn': 0, 'role': 'user', 'text': 'Go on.', 'start': 0, 'end': 9}, {'turn': 1, 'role': 'assistant',
-        'text': text, 'start': 9, 'end': 18}])
+    told.update(n_turns=2, turns=[{'turn': 0, 'role': 'user', 'text': 'Go on.', 'start': 0, 'end': 9},
+                                  {'turn': 1, 'role': 'assistant', 'text': text, 'start': 9, 'end': 18}])
     front.answer('GET .*from_turn=0', 200, told)
 
     def stream():
@@ -358,8 +363,8 @@ def test_calls(r, page):
     calls = [{'id': f'c{i}', 'name': name, 'arguments': arguments} for i, name in enumerate(['f', nasty(8), 'n' * 200])]
     r.say(made, 'Call it.', max_tokens=0)
     r.say(made, None, given={'reasoning': '\n\n'.join(SCRIPTS[:4]), 'text': SCRIPTS[0], 'calls': calls}, max_tokens=0)
-    r.say(made, None, results=[{'call_id': 'c0', 'name': 'f', 'content': '\n'.join(SCRIPTS)}, {'call_id': 'c1', 'name': nasty(8),
-        'content': json.dumps({nasty(9): SCRIPTS})},
+    r.say(made, None, results=[{'call_id': 'c0', 'name': 'f', 'content': '\n'.join(SCRIPTS)},
+                               {'call_id': 'c1', 'name': nasty(8), 'content': json.dumps({nasty(9): SCRIPTS})},
                                {'call_id': 'c2', 'name': 'n' * 200, 'content': 'x' * 3000}], max_tokens=0)
     r.show(page, made)
     page.wait("document.querySelectorAll('.turn').length === 3", 'all turns are there')

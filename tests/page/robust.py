@@ -238,7 +238,8 @@ def test_in_step(r, page):
     r.confab('evict', 'in-step')
     for one in (page, other):
         one.wait("document.querySelector('.talk-head .residency').dataset.residency === 'spilled' && "
-                 "document.querySelector(`#list li[data-id=\"${a}\"] .residency`).dataset.residency === 'spilled'", 'its memory is on disk', args=[made['id']])
+                 "document.querySelector(`#list li[data-id=\"${a}\"] .residency`).dataset.residency === 'spilled'",
+                 'its memory is on disk', args=[made['id']])
     r.confab('rewind', 'in-step', '--turns', '2')
     for one in (page, other):
         same(r, one, made, [MESSAGE])
@@ -364,11 +365,11 @@ def test_no_daemon_yet(r, page):
 # ---- errors ----
 
 # docs/http.md, "Errors".
-CODES = [(400, 'invalid'), (400, 'state'), (400, 'unsupported'), (400, 'context_length_exceeded'), (400, 'format'), (403, 'permission'), (404,
-    'not_found'),
-         (409, 'busy'), (409, 'conflict'), (409, 'exists'), (413, 'limit'), (422, 'corrupt'), (429, 'limit'), (499, 'cancelled'), (500,
-         'corrupt'), (500, 'system'),
-         (502, 'protocol'), (503, 'no_daemon'), (503, 'disconnected'), (503, 'shutdown'), (503, 'unavailable'), (503, 'no_memory')]
+CODES = [
+    (400, 'invalid'), (400, 'state'), (400, 'unsupported'), (400, 'context_length_exceeded'), (400, 'format'), (403, 'permission'),
+    (404, 'not_found'), (409, 'busy'), (409, 'conflict'), (409, 'exists'), (413, 'limit'), (422, 'corrupt'), (429, 'limit'), (499, 'cancelled'),
+    (500, 'corrupt'), (500, 'system'), (502, 'protocol'), (503, 'no_daemon'), (503, 'disconnected'), (503, 'shutdown'), (503, 'unavailable'),
+    (503, 'no_memory')]
 
 
 def test_codes_documented(_, page):
@@ -488,8 +489,8 @@ def test_context_full(r, page):
     write(page, message)
     page.wait("document.querySelector('#cost').dataset.over === 'true'", 'it is said before it is sent')
     page.press('Enter')
-    page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'it is told', args=[words(page,
-        'error.context_length_exceeded')])
+    page.wait("document.querySelector('.talk-state .error')?.textContent.includes(a)", 'it is told',
+              args=[words(page, 'error.context_length_exceeded')])
     need(draft(page) == message and not r.turns(made), 'nothing was said')
 
 
