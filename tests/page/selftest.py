@@ -43,12 +43,13 @@ def test_faults_are_seen(r, page):
 def test_others_are_seen(r, page):
     """A request elsewhere, from a document without a policy."""
     page.open('data:text/html,<title>x</title>')
+    page.expect('ERR_NAME_NOT_RESOLVED') # which the console says some time later
     page.run("fetch('http://elsewhere.example/').catch(() => {})")
     page.wait(lambda: r.browser.foreign(), 'it is seen')  # pylint: disable=unnecessary-lambda
     caught(r, 'request to another host: http://elsewhere.example/')
     page.run("fetch(a).catch(() => {})", r.url(token=None))
     page.wait(lambda: r.browser.foreign(), 'another port is another')  # pylint: disable=unnecessary-lambda
-    page.expect('CORS', 'ERR_FAILED', re.escape(r.origin))
+    page.expect('ERR_NAME_NOT_RESOLVED', 'CORS', 'ERR_FAILED', re.escape(r.origin))
 
 
 def test_waits_end(r, page):

@@ -5,7 +5,7 @@ import {t} from '../js/i18n.js';
 import {later, load} from './libs.js';
 import {markHidden, toFragment} from './safe.js';
 
-const PIECE = 512;
+const PIECE = 1024;
 const LONGEST_PIECE = 16 * 1024;
 const LONGEST_PAINTED = 100 * 1024;
 const LONGEST_PAINTED_PIECE = 4096;
