@@ -498,7 +498,7 @@ def test_compare(r, page):
     compare(r, page, top, side)
     compared(page, 'Red', 'Blue')
     rig.need(marked(page) == [['house', 'red'], ['garden', 'blue']], marked(page))
-    sides = page.js("[...document.querySelectorAll('.compare-side')].map(one => one.innerText)")
+    sides = page.js("[...document.querySelectorAll('.compare-side')].map(one => one.textContent)")
     rig.need('Then it rains.' in sides[1] and 'One?' not in sides[0] and 'One?' not in sides[1], sides)
     boxes = page.js("[...document.querySelectorAll('.compare-side')].map(one => one.getBoundingClientRect().toJSON())")
     rig.need(boxes[0]['right'] <= boxes[1]['left'] + 1 and boxes[0]['top'] == boxes[1]['top'], boxes)
@@ -520,7 +520,7 @@ def test_compare_the_same_again(r, page):
     side = branch(r, top, 2, 'Then', ('Which colour has the door?', 'The door was red.'), ('And then?', 'It rained.'))
     compare(r, page, top, side)
     rig.need(marked(page) == [['is'], ['was']], marked(page))
-    said = page.js("[...document.querySelectorAll('.compare-side')].map(one => [...one.querySelectorAll('.turn-body')].map(body => body.innerText.trim()))")
+    said = page.js("[...document.querySelectorAll('.compare-side')].map(one => [...one.querySelectorAll('.turn-body')].map(body => body.textContent.trim()))")
     rig.need(said == [['Which colour has the door?', 'The door is red.'],
                       ['Which colour has the door?', 'The door was red.', 'And then?', 'It rained.']], said)
 

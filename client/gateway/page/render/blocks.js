@@ -254,7 +254,9 @@ export function shownText({final, text, last}) {
 }
 
 // \( \), \[ \], $$ $$, and $ $ where it is no price: of "costs $5 and $6" nothing is a formula.
-const MATH = /\\\([^]{1,4000}?\\\)|\\\[[^]{1,4000}?\\\]|\$\$[^$][^]{0,4000}?\$\$|(?<![\w$])\$(?![\s$])(?:\\.|[^\\$\n])+(?<!\s)\$(?![\w$])/y;
+const MATH = new RegExp([
+	/\\\((?:[^\\]|\\[^()])+\\\)/, /\\\[(?:[^\\]|\\[^[\]])+\\\]/, /\$\$(?:[^$]|\$(?!\$))+\$\$/, /(?<![\w$])\$(?![\s$])(?:\\.|[^\\$\n])+(?<!\s)\$(?![\w$])/,
+].map(({source}) => source).join('|'), 'y');
 
 /** The formula that begins at a place of a text: {end, tex, display}, or null. */
 export function mathAt(src, at) {

@@ -217,13 +217,14 @@ function drawWords(state, source) {
 		return;
 	state.key = source;
 	const {element} = state;
-	const fragment = state.pieces || source.length > LONGEST_BLOCK ? null : inline(source);
+	const long = state.pieces || source.length > LONGEST_BLOCK;
+	const fragment = long ? null : inline(source);
 	element.classList.toggle('plain', !fragment);
-	if (!fragment)
+	if (long)
 		return drawPieces(state, source);
-	for (const code of fragment.querySelectorAll('code.language-math'))
+	for (const code of fragment?.querySelectorAll('code.language-math') ?? [])
 		code.replaceWith(mathView(code.textContent));
-	patch(element, [...fragment.childNodes]);
+	patch(element, fragment ? [...fragment.childNodes] : [new Text(source)]);
 	settleMath(element);
 }
 
