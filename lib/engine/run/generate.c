@@ -33,6 +33,9 @@ static void send_progress(struct engine *engine, struct request *request) {
         uint64_t now = clock_monotonic_usec();
         struct event_node *n;
 
+        /* Warm has one event, its result: clients take anything else for a broken daemon. */
+        if (request_is_warm(request))
+                return;
         /* A parked request first computes again what its client already knows of. */
         if (now - g->t_last_progress < PROGRESS_USEC || g->n_generated > 0 ||
                 seq_n_tokens(request->conv->seq) < g->n_kept)

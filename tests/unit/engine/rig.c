@@ -218,6 +218,9 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->n_dropped = ev->accepted.n_dropped;
                 assert_int_equal(a->n_prompt, a->n_ram + a->n_disk + a->n_shared + a->n_computed);
                 break;
+        case ENGINE_PROGRESS:
+                a->n_progress++;
+                break;
         case ENGINE_DELTA:
                 take_delta(a, ev);
                 break;
@@ -280,6 +283,9 @@ static void dispatch(struct erig *r, struct engine_event *ev) {
                 r->on_notice(r->on_notice_arg, ev);
         for (size_t i = 0; i < r->n_open; i++)
                 if (r->open[i].handle == ev->handle) {
+                        if (ev->kind == ENGINE_PROGRESS) /* others have no stream: docs/protocol.md */
+                                assert_true(r->open[i].verb == ENGINE_CONTINUE ||
+                                            r->open[i].verb == ENGINE_ATTACH);
                         take_event(r->open[i].a, ev);
                         if (ev->final)
                                 r->open[i] = r->open[--r->n_open];
@@ -338,7 +344,7 @@ void erig_send(struct erig *r, struct engine_request *q, struct answer *a) {
                 a->kind = ENGINE_ERROR;
                 return;
         }
-        r->open[r->n_open++] = (struct erig_open){q->handle, a};
+        r->open[r->n_open++] = (struct erig_open){q->handle, q->verb, a};
 }
 
 void erig_wait(struct erig *r, struct answer *a) {

@@ -46,7 +46,7 @@ struct answer {
         char stop[64];            /* Done: the stop string, or empty */
         char parts[16384];        /* deltas with parts: see erig_put_parts() */
         uint32_t n_calls;         /* Done */
-        size_t n_deltas;
+        size_t n_deltas, n_progress;
         int32_t *history; /* GET with want_tokens: [n_history], owned, see answer_reset() */
         uint32_t n_history;
         bool damaged; /* GET: from this turn on */
@@ -77,6 +77,7 @@ struct erig {
         char logs[4096]; /* all, cut to fit */
         struct erig_open {
                 uint64_t handle;
+                enum engine_verb verb;
                 struct answer *a;
         } open[128]; /* requests in flight */
         size_t n_open;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "inside.h"
+#include "model/model.h"
 #include "quant/quant.h"
 #include "rig.h"
 #include "util/llama-build.h"
@@ -21,8 +22,19 @@
 enum { N_VOCAB = 300, N_PROMPT = 300, N_MORE = 20 };
 
 static struct answer A, B, expected[2], other;
+static unsigned slow_usec; /* that each batch takes besides */
 static char model_path[] = "/tmp/confab-restore-XXXXXX";
 static int32_t prompt[2][N_PROMPT], more[N_MORE];
+
+int __real_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait);
+int __wrap_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait);
+int __wrap_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait) {
+        usleep(slow_usec);
+        return __real_model_forward(work, batch, n, wait);
+}
 
 /* Bytes and a few words, so that there is a tokenizer; the tests speak in tokens. */
 static void vocabulary(struct gguf_build *b) {
@@ -305,6 +317,33 @@ static void test_warm(void **state) {
         erig_close(&r);
 }
 
+/* Nothing of the memory is of use to this engine, so Warm computes it, in several batches: silently, while a Continue
+ * tells how far it is. */
+static void test_warm_by_computing(void **state) {
+        struct engine_options o = options();
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        o.batch_tokens = 100;
+        erig_open(&r, &o);
+        c = evicted(&r);
+        r.o.kv_type = ENGINE_KV_F16;
+        erig_restart(&r, true);
+        assert_int_equal(erig_simple(&r, ENGINE_GET, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.residency, ENGINE_COLD);
+        slow_usec = 110000; /* a tenth of a second is between two words of progress */
+        assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.residency, ENGINE_RESIDENT);
+        assert_true(erig_stat(&r, "tokens_prefilled") >= N_PROMPT);
+        assert_int_equal(A.n_progress, 0);
+        q = request(erig_new(&r, NULL, NULL), prompt[1], N_PROMPT);
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        slow_usec = 0;
+        assert_true(B.n_progress > 0);
+        erig_close(&r);
+}
+
 /* A disk that is slower than the model: computed again, and the records are good for later. */
 static void test_slow_disk(void **state) {
         struct engine_options o = options();
@@ -337,6 +376,7 @@ int main(void) {
                 cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_interrupted),
                 cmocka_unit_test(test_warm),
+                cmocka_unit_test(test_warm_by_computing),
                 cmocka_unit_test(test_slow_disk),
         };
 
