@@ -348,6 +348,16 @@ static int read_last_id(struct own_call *own, struct err *e) {
         return request->verb == CONFAB_ATTACH ? own_read_place(id, request, e) : 0;
 }
 
+/* One rule for all that speak HTTP: a reply goes on until the model ends it (talk-run.c has why). */
+static void fill_limit(struct own_call *own) {
+        struct confab_request *request = &own->asked.request;
+
+        if (request->verb != CONFAB_CONTINUE || request->has_max_tokens)
+                return;
+        request->has_max_tokens = true;
+        request->max_tokens = talk_longest_reply(&gateway_settings(own->call->gateway)->talk);
+}
+
 static int read_request(struct own_call *own, struct fields *fields, struct err *e) {
         int r = form_new(&own->memory, e);
 
@@ -359,6 +369,7 @@ static int read_request(struct own_call *own, struct fields *fields, struct err 
                 r = read_conversation(own, e);
         if (r == 0)
                 r = read_last_id(own, e);
+        fill_limit(own);
         own->asked.request.in_stream = true; /* files: the gateway has no descriptors to pass on */
         if (r == 0 && own->asked.whole) {
                 own->reply = own_reply_new();

@@ -59,12 +59,16 @@ static const char *tools_to_tell(const struct talk *talk) {
         return NULL;
 }
 
+uint32_t talk_longest_reply(const struct talk_settings *settings) {
+        return settings->max_reply > 0 ? settings->max_reply : TALK_NO_LIMIT;
+}
+
 /* The longest reply. */
 static uint32_t limit_of(const struct talk *talk) {
         const struct form_fields *fields = talk->fields;
-        uint32_t limit = talk->settings.max_reply > 0 ? talk->settings.max_reply : TALK_NO_LIMIT;
 
-        return fields->has_max_tokens ? MIN(fields->max_tokens, TALK_NO_LIMIT) : limit;
+        return fields->has_max_tokens ? MIN(fields->max_tokens, TALK_NO_LIMIT)
+                                      : talk_longest_reply(&talk->settings);
 }
 
 void talk_fill_continue(const struct talk *talk, const struct talk_choice *choice,

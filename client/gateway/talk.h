@@ -90,6 +90,10 @@ struct talk_settings {
         bool shift;        /* overflow "shift" for conversations that a talk makes */
 };
 
+/* The longest reply of a request that has no limit of its own, in every dialect and in /confab/v1: what a Continue asks for. The
+ * daemon ends it where the context does. Any thread. */
+uint32_t talk_longest_reply(const struct talk_settings *settings);
+
 /* Begin. @form belongs to the talk from now on (also on failure). @ops are called from the loop, never before this
  * returns. Errors: -ERR_NOMEM, -ERR_INVALID (form), -ERR_NOT_FOUND (model), -ERR_UNAVAILABLE (no daemon). */
 int talk_new(struct talk **ret, struct backends *backends, const struct talk_settings *settings,

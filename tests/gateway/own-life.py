@@ -124,6 +124,19 @@ def test_stop(r):
     rig.need('stop-timeout' not in r.gateway_said, r.gateway_said)
 
 
+def test_longest(r):
+    """A reply without a limit goes to the end of the context, or to max-reply; one with a limit to that."""
+    for flags, more, n, finish in (((), {}, None, 'context'), (('--max-reply', '7'), {}, 7, 'length'),
+                                   (('--max-reply', '7'), {'max_tokens': 9}, 9, 'length')):
+        r.start_gateway(*flags)
+        made = ok(r.post(ALL, {}), 201)
+        told = ok(r.post(f'{ALL}/{made["id"]}/continue', {'message': 'Count.', 'ignore_eos': True, 'stream': False, **more}))
+        context = ok(r.get(BASE + '/models'))['models'][0]['context']
+        done, n = told['done'], n or context - told['accepted']['n_prompt']
+        rig.need(done['finish'] == finish and done['n_generated'] == n, (done, n))
+        r.stop_gateway()
+
+
 def test_models(r):
     """Several daemons: the query or a field says whose conversations are meant."""
     other = r.folder + '/other'
