@@ -595,6 +595,23 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         return txn_commit(&txn, e);
 }
 
+/* A conversation that is about to be deleted leaves its forks to its own parent, with which they share as much as it did:
+ * so what descends from one conversation stays one tree. Without a parent its id stays as what joins them. */
+static int bequeath(struct store *s, const struct store_conv *c, struct err *e) {
+        _query_ q = {};
+        int r;
+
+        if (c->parent == 0)
+                return 0;
+        r = query_begin(&q, s, STMT_CONV_BEQUEATH, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, c->id);
+        query_bind_u64(&q, c->parent);
+        query_bind_i64(&q, c->fork_pos);
+        return query_run(&q, e);
+}
+
 /* @due: NULL, or the time at which it must be due. */
 static int conv_delete(
         struct store *s, uint64_t id, const uint64_t *due, struct store_gone *gone, struct err *e) {
@@ -613,6 +630,8 @@ static int conv_delete(
                 r = expire_check(s, &c, *due, e);
         if (due && r < 0)
                 return r;
+        if (r == 0)
+                r = bequeath(s, &c, e);
         if (r == 0)
                 r = words_take_out_names(s, c.owner, id, e);
         if (r == 0)

@@ -8,9 +8,9 @@
  * the file before or after it. A new file gets all tables at once (tables.c). A file from a newer confab is refused.
  *
  * Numbers that use all 64 bits (hashes, seeds, keys) are stored as SQLite's signed integers, bit
- * for bit. Floats are REAL, exact except that -0 becomes 0. `parent` stays when the parent is
- * closed: ids are never used again, so it cannot come to mean another conversation. Tokens are
- * little-endian int32, 4 bytes each; logit_bias is pairs of int32 and float. `block` is the index of a
+ * for bit. Floats are REAL, exact except that -0 becomes 0. `parent` stays when a parent
+ * that has none itself is closed: ids are never used again, so it cannot come to mean another conversation. Tokens
+ * are little-endian int32, 4 bytes each; logit_bias is pairs of int32 and float. `block` is the index of a
  * cell in its class: of 32 tokens, or of one token in class 2. memory_classes is a sum of 1 (class 0), 2
  * (class 1) and 4 (class 2). `chain` is NULL if it is not known, see chain.c.
  */
@@ -219,6 +219,8 @@ static const char *const migrations[] = {
         /* 8: memory that is pinned. None is until somebody asks for it. */
         ("ALTER TABLE conversation ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0"
          " CHECK (pinned IN (0, 1));"),
+        /* 9: closing one that was forked gives its forks to its own parent (conv.c). */
+        "CREATE INDEX conversation_parent ON conversation (parent) WHERE parent > 0;",
 };
 
 /* turn_hash() for the migration. */

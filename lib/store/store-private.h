@@ -66,6 +66,7 @@ enum store_stmt {
         STMT_CONV_SET_ON_DISK,
         STMT_CONV_COPY_TOOLS,
         STMT_CONV_TOOLS,
+        STMT_CONV_BEQUEATH,
         STMT_CONV_DELETE,
         STMT_EXPIRE_LIST,
         STMT_EXPIRE_BEYOND,

@@ -75,7 +75,7 @@ struct store_conv {
         char tenant[STORE_NAME_MAX +
                     1]; /* the owner's tenant, "" without one; read, never written */
         char name[STORE_NAME_MAX + 1];
-        uint64_t parent; /* 0: none; stays when the parent is deleted */
+        uint64_t parent; /* 0: none; when it is deleted, its own parent, or its id stays if it has none */
         uint32_t fork_pos;
         uint64_t revision; /* from 1 */
         uint32_t n_tokens, n_turns;

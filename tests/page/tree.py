@@ -170,6 +170,34 @@ def test_closed_parent(r, page):
     rig.need(not any(text.startswith('Three?') for text in said), said)
 
 
+def between(r, page, one, closed, *wanted):
+    """The rows that are wanted stay in the tree of `one`, at once and after a reload, when another conversation is closed."""
+    opened(r, page, one)
+    has(page, tip_of(closed), *wanted)
+    r.delete(closed)
+    page.gone(f'[data-key="{tip_of(closed)}"]')
+    has(page, *wanted, words='the others are one tree')
+    page.reload()
+    r.go(page, one)
+    show_tree(page)
+    has(page, *wanted, words='and so they are later')
+
+
+def test_closed_between(r, page):
+    top, side, deep, _ = family(r)
+    between(r, page, deep, side, tip_of(top), key_of(top, 3), tip_of(deep), key_of(deep, 4))
+
+
+def test_closed_sibling(r, page):
+    """The third one was made from the second one."""
+    of = [talk(r, 'Siblings', ('Which?', 'Reply 1.'))]
+    for i in 2, 3:
+        of.append(branch(r, of[-1], 1, f'Sibling {i}'))
+        r.say(of[-1], None, given={'text': f'Reply {i}.'}, max_tokens=0)
+    between(r, page, of[2], of[1], tip_of(of[0]), tip_of(of[2]))
+    page.wait("document.querySelector('.siblings')?.innerText.includes('2 of 2')", 'two siblings are left')
+
+
 # ---- what changes ----
 
 def disc(page, conversation, residency):

@@ -355,6 +355,43 @@ static void test_delete(void **state) {
         assert_true(b > child.id);
 }
 
+static void expect_parent(struct fixture *f, uint64_t id, uint64_t parent, uint32_t fork_pos) {
+        struct store_conv c;
+
+        assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
+        assert_int_equal(c.parent, parent);
+        assert_int_equal(c.fork_pos, fork_pos);
+}
+
+/* What descends from one conversation stays one tree, whichever of it are deleted. */
+static void test_delete_between(void **state) {
+        struct fixture *f = *state;
+        uint64_t a = fixture_conv(f, 1, "a");
+        struct store_conv b = {}, early = {}, late = {}, other = {};
+        struct store_gone gone = {};
+
+        fixture_say(f, a, 10, "one");
+        fixture_say(f, a, 20, "two");
+        assert_int_equal(store_conv_fork(f->s, a, 2, NULL, NULL, &b, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, NULL, &other, &f->e), 0);
+        fixture_say(f, b.id, 5, "three");
+        assert_int_equal(store_conv_fork(f->s, b.id, 1, NULL, NULL, &early, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, b.id, 3, NULL, NULL, &late, &f->e), 0);
+        expect_parent(f, late.id, b.id, 35);
+        assert_int_equal(store_conv_delete(f->s, b.id, &gone, &f->e), 0);
+        expect_parent(f, early.id, a, 10);
+        expect_parent(f, late.id, a, 30);
+        expect_parent(f, other.id, a, 10);
+        /* One without a parent leaves its id. */
+        assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
+        expect_parent(f, early.id, a, 10);
+        expect_parent(f, late.id, a, 30);
+        assert_int_equal(store_conv_fork(f->s, late.id, 1, NULL, NULL, &b, &f->e), 0);
+        assert_int_equal(store_conv_delete(f->s, late.id, &gone, &f->e), 0);
+        expect_parent(f, b.id, a, 10);
+        fixture_expect_sound(f);
+}
+
 static void expect_corrupt(struct fixture *f, uint64_t id, const char *sql) {
         struct store_conv c, list[4];
         struct store_gone gone = {};
@@ -416,6 +453,7 @@ int main(void) {
                 store_test(test_unanswered),
                 store_test(test_fork_refuses),
                 store_test(test_delete),
+                store_test(test_delete_between),
                 store_test(test_damaged_rows),
         };
 

@@ -84,6 +84,9 @@ class Store {
 			return;
 		this.#order = null;
 		this.conversations.delete(id);
+		// As the daemon does: its forks are its parent's.
+		for (const child of conversation.parent ? [...this.families.childrenOf(id)] : [])
+			this.put({...this.get(child), parent: conversation.parent, fork_pos: Math.min(this.get(child).fork_pos ?? 0, conversation.fork_pos ?? 0)});
 		this.families.remove(id);
 		this.tell('list');
 		this.tell('conversation', id);
