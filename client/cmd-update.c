@@ -21,6 +21,7 @@ static int run(struct cli *cli) {
                 return cli_usage(cli, "the new name is empty");
         if (pin && unpin)
                 return cli_usage(cli, "--pin and --unpin exclude each other");
+        r.reset_sampling = cli_get(cli, "reset-sampling") != NULL;
         r.has_pinned = pin || unpin;
         r.pinned = pin;
         status = cli_overflow(cli, &r);
@@ -39,6 +40,8 @@ static const struct cli_option options[] = {
                 .help = "its memory stays in RAM for longest (root, the admin group, the daemon's "
                         "user)"},
         {"unpin", NULL, CLI_FLAG, .help = "its memory goes like that of others"},
+        {"reset-sampling", NULL, CLI_FLAG,
+                .help = "sampling options that are not given are the daemon's again"},
         {.name = NULL},
 };
 

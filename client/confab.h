@@ -340,6 +340,7 @@ struct confab_request {
         /* update: whether its memory stays in RAM for longest. To pin is for root, the admin group, and the user
          * whom the daemon runs as; others get "permission". */
         bool has_pinned, pinned;
+        bool reset_sampling; /* update: the defaults that `sampling` does not set are the daemon's again */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }

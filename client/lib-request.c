@@ -488,6 +488,8 @@ static int draft_update(struct draft *d, struct err *e) {
                 PUT(d->update, overflow, (Confab__V1__Overflow)d->from->overflow);
         if (d->from->has_pinned)
                 PUT(d->update, pinned, d->from->pinned);
+        if (d->from->reset_sampling)
+                PUT(d->update, reset_sampling, true);
         if (r == 0)
                 r = put_about(d, &d->update.about, e);
         return r < 0 ? r : put_sampling(d, &d->update.sampling, e);

@@ -222,6 +222,7 @@ int method_update(
                         "conversations");
         out->has_pinned = in->update->has_pinned;
         out->pinned = in->update->pinned;
+        out->reset_sampling = in->update->reset_sampling;
         if (r == 0)
                 r = take_overflow(
                         in->update->has_overflow, in->update->overflow, &out->overflow, e);

@@ -347,6 +347,7 @@ const struct own_field own_fields[] = {
         {"sampling", OWN_OTHER, V(OPEN) | V(UPDATE) | V(CONTINUE), .read = read_sampling},
         {"overflow", OWN_WORD, V(OPEN) | V(UPDATE), AT(overflow), .words = overflows},
         {"pinned", OWN_FLAG, V(UPDATE), HAS(pinned)},
+        {"reset_sampling", OWN_FLAG, V(UPDATE), AT(reset_sampling)},
         {"tools", OWN_OTHER, V(OPEN) | V(CONTINUE) | V(FIND), AT(tools), .read = read_json},
         {"about", OWN_OTHER, V(OPEN) | V(FORK) | V(UPDATE), .read = read_about},
 

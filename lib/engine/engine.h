@@ -342,6 +342,7 @@ struct engine_request {
          * first message only. */
         const char *tools;
         struct sampling sampling;      /* open, update: defaults; continue: for this request */
+        bool reset_sampling;           /* update: what is not set in it has no default any more */
         enum engine_overflow overflow; /* open, update */
         /* Update, if has_pinned: whether the conversation's memory stays in RAM for longest (memory/evict.c).
          * The caller decides who may pin. */

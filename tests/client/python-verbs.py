@@ -71,6 +71,9 @@ async def conversations(connect, _from_socket):
             changed = await client.update('child', name='kid', sampling={'top_k': 3}, overflow='error',
                                           about={'tags': []})
             need(changed.name == 'kid' and changed.sampling.top_k == 3, f'{changed}')
+            need((await client.update('kid', sampling={'seed': 7})).sampling.top_k == 3, 'merged')
+            changed = await client.update('kid', sampling={'seed': 8}, reset_sampling=True)
+            need(changed.sampling.seed == 8 and not changed.sampling.HasField('top_k'), f'{changed}')
             need(not changed.about.tags.tags and changed.about.title == 'Forked', f'{changed}')
             need(not changed.pinned and (await client.update('kid', pinned=True)).pinned, 'pinned')
             need((await client.get('kid')).pinned and (await client.update('kid', overflow='shift')).pinned, 'still')

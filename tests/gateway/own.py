@@ -148,6 +148,10 @@ def test_conversation(r):
     changed = ok(r.request('PATCH', path(made), {'name': 'second', 'sampling': {'temperature': 0.25, 'logit_bias': [{'token': 5, 'bias': None}]},
                                                  'overflow': 'error', 'about': {'title': '', 'expires_after': 3600, 'tags': []}}))
     rig.need(changed['name'] == 'second' and changed['sampling']['temperature'] == 0.25, changed)
+    rig.need(changed['sampling']['seed'] == '18446744073709551615', 'what is not set stays')
+    other = opened(r, sampling={'seed': '7', 'top_k': 3})
+    rig.need(ok(r.request('PATCH', path(other), {'sampling': {'top_k': 4}, 'reset_sampling': True}))['sampling'] == {'top_k': 4}, 'but here')
+    rig.need(ok(r.request('PATCH', path(other), {'reset_sampling': True}))['sampling'] == {} and get(r, other)['sampling'] == {}, 'all')
     rig.need(changed['sampling']['logit_bias'] == [{'token': 5, 'bias': None}] and changed['overflow'] == 'error', changed)
     rig.need('title' not in changed['about'] and changed['about']['expires_after'] == 3600, changed)
     rig.need(ok(r.request('DELETE', path('second'))) == {}, 'closed')

@@ -156,13 +156,14 @@ def list(*, after_id: Optional[int] = None, limit: Optional[int] = None,  # pyli
 
 def update(conversation: Conversation, *, name: Optional[str] = None,
            sampling: Union[pb.Sampling, Fields, None] = None, overflow: Optional[Word] = None,
-           about: Union[pb.About, Fields, None] = None,
-           pinned: Optional[bool] = None) -> Call[NoReturn, pb.Conversation]:
+           about: Union[pb.About, Fields, None] = None, pinned: Optional[bool] = None,
+           reset_sampling: bool = False) -> Call[NoReturn, pb.Conversation]:
     """Renames it, and changes the defaults, what is noted about it, and whether its memory stays in RAM for longest, where
-    that is given."""
+    that is given. With `reset_sampling`, what `sampling` does not set is the daemon's default again."""
     return _conversation('update', pb.Update(
         conversation=_ref(conversation), name=name, sampling=_sampling(sampling),
-        overflow=number(pb.Overflow, overflow), about=_about(about), pinned=pinned))
+        overflow=number(pb.Overflow, overflow), about=_about(about), pinned=pinned,
+        reset_sampling=reset_sampling or None))
 
 
 def warm(conversation: Conversation) -> Call[NoReturn, pb.Conversation]:

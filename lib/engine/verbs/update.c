@@ -26,7 +26,7 @@ static uint32_t new_overflow(const struct engine_request *r) {
 
 static void update_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
-        struct sampling s = request->sc.sampling;
+        struct sampling s = {};
         const char *name = request->r.name && request->r.name[0] ? request->r.name : NULL;
         uint64_t id = request->sc.id;
         uint32_t overflow = new_overflow(&request->r);
@@ -39,11 +39,12 @@ static void update_run(struct engine *engine, struct job *j) {
         j->r = store_conv_get(engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
         if (j->r < 0)
                 return;
-        s = request->sc.sampling;
+        if (!request->r.reset_sampling)
+                s = request->sc.sampling;
         sampling_merge(&s, &request->r.sampling);
         do {
                 j->r = store_conv_update(engine->store, id, name,
-                        request->r.sampling.has ? &s : NULL, overflow,
+                        request->r.sampling.has || request->r.reset_sampling ? &s : NULL, overflow,
                         request->r.has_pinned ? &request->r.pinned : NULL, request->r.about,
                         &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));

@@ -180,7 +180,7 @@ static void test_overflow(void **state) {
         OVERFLOW(true, ERROR, "update", "alice", "--overflow", "error");
 }
 
-/* Update says what is asked for: 1 to pin, 0 to unpin, -1 neither. */
+/* Update says what is asked for, in args[2]; @want: 1 to pin, 0 to unpin, -1 neither. */
 static void check_pin(const char *const *args, int want) {
         struct proto_message *m;
         struct fixture f;
@@ -193,6 +193,8 @@ static void check_pin(const char *const *args, int want) {
         assert_int_equal(m->request->verb_case, REQ(UPDATE));
         assert_int_equal(m->request->update->has_pinned, want >= 0);
         assert_int_equal(m->request->update->pinned, want == 1);
+        assert_int_equal(m->request->update->reset_sampling,
+                strcmp(args[2], "--reset-sampling") == 0);
         peer_send_conversation(&f.peer, m->request->id, 3, "alice");
         proto_message_free(m);
         finish(&f, 0, "alice\n", NULL);
@@ -236,6 +238,7 @@ static void test_pin(void **state) {
         struct fixture f;
 
         PIN(-1, "update", "alice", "--name", "x");
+        PIN(-1, "update", "alice", "--reset-sampling");
         PIN(1, "update", "alice", "--pin");
         PIN(0, "update", "alice", "--unpin");
         setup(&f);

@@ -633,6 +633,7 @@ static void test_other_verbs(void **state) {
         assert_true(fake_last(ENGINE_GET)->r.want_turns && !fake_last(ENGINE_GET)->r.want_tokens);
         assert_string_equal(fake_last(ENGINE_UPDATE)->name, "new");
         assert_false(fake_last(ENGINE_UPDATE)->r.has_pinned);
+        assert_false(fake_last(ENGINE_UPDATE)->r.reset_sampling);
         assert_int_equal(fake_last(ENGINE_WARM)->r.conv_id, 3);
         assert_int_equal(fake_last(ENGINE_EVICT)->r.conv_id, 3);
         assert_string_equal(fake_last(ENGINE_TOKENIZE)->text, "some text");
@@ -643,11 +644,12 @@ static void test_other_verbs(void **state) {
         expect_error(&w, wire_send(&w, &update), "invalid", false);
         /* The peer is the daemon's own user: it may pin. */
         m3.name = NULL;
-        m3.has_pinned = m3.pinned = true;
+        m3.has_pinned = m3.pinned = m3.has_reset_sampling = m3.reset_sampling = true;
         update.has_id = false;
         wire_send(&w, &update);
         fixture_wait_requests(f, 8);
         assert_true(fake.requests[7].r.has_pinned && fake.requests[7].r.pinned);
+        assert_true(fake.requests[7].r.reset_sampling);
         assert_null(fake.requests[7].r.name);
         wire_close(&w);
 }

@@ -135,7 +135,10 @@ static void test_parts(void **state) {
         assert_int_equal(request->about->n_tags, 0);
         assert_false(request->about->has_expires_after);
         assert_int_equal(request->sampling->has, 0);
-        assert_false(request->has_pinned);
+        assert_false(request->has_pinned || request->reset_sampling);
+        read_end(&read);
+        request = read_ok(&read, CONFAB_UPDATE, "{\"reset_sampling\":true}");
+        assert_true(request->reset_sampling);
         read_end(&read);
         request = read_ok(&read, CONFAB_UPDATE, "{\"pinned\":false}");
         assert_true(request->has_pinned && !request->pinned);

@@ -7,10 +7,9 @@ import {h} from './dom.js';
 import {t} from './i18n.js';
 import {store} from './store.js';
 
-// With the daemon's defaults, which an emptied field is set to: what is unset in an Update stays.
 const SAMPLING = [
-	['temperature', {min: 0, max: 10, step: 0.05}, 0.8], ['top_p', {min: 0, max: 1, step: 0.01}, 0.95], ['top_k', {min: 0, step: 1}, 40],
-	['min_p', {min: 0, max: 1, step: 0.01}, 0.05], ['repetition_penalty', {min: 0, max: 10, step: 0.05}, 1], ['seed', {pattern: '[0-9]*'}],
+	['temperature', {min: 0, max: 10, step: 0.05}], ['top_p', {min: 0, max: 1, step: 0.01}], ['top_k', {min: 0, step: 1}],
+	['min_p', {min: 0, max: 1, step: 0.01}], ['repetition_penalty', {min: 0, max: 10, step: 0.05}], ['seed', {pattern: '[0-9]*'}],
 ];
 const PAGE = 200;
 
@@ -22,16 +21,16 @@ function field(label, input, hint) {
 	return h('p.field', h('label', {for: id}, label), input, hint && h('span.hint', {id: `${id}-h`}, hint));
 }
 
-/** Fields for sampling; `read()` gives what was filled in. */
+/** Fields for sampling; `read()` gives what is to hold, with what has no field here. */
 export function samplingFields(sampling = {}) {
-	const inputs = SAMPLING.map(([name, limits, usual]) => [name, h('input', {
+	const inputs = SAMPLING.map(([name, limits]) => [name, h('input', {
 		type: name === 'seed' ? 'text' : 'number', inputmode: name === 'seed' ? 'numeric' : null, value: sampling[name] ?? '',
 		placeholder: t('settings.default'), ...limits,
-	}), usual]);
+	})]);
 	const element = h('fieldset.sampling', h('legend', t('settings.sampling')),
 		inputs.map(([name, input]) => field(t(`settings.${name}`), input)));
-	const valueOf = ([name, {value}, usual]) => value === '' ? name in sampling ? usual : undefined : name === 'seed' ? value : Number(value);
-	const read = () => Object.fromEntries(inputs.map(one => [one[0], valueOf(one)]));
+	const valueOf = (name, {value}) => value === '' ? undefined : name === 'seed' ? value : Number(value);
+	const read = () => ({...sampling, ...Object.fromEntries(inputs.map(([name, input]) => [name, valueOf(name, input)]))});
 	return {element, read};
 }
 
@@ -69,7 +68,7 @@ async function withSystem(conversation, system) {
 	const turns = (await allTurns(conversation.id)).filter((turn, i) => !(i === 0 && turn.role === 'system'));
 	const made = await call('POST', 'conversations', {body: {
 		...(system ? {system} : {}), sampling, overflow, tools,
-		about: {title: store.titleOf(conversation), tags: conversation.about?.tags ?? []},
+		about: {title: store.titleOf(conversation), tags: conversation.about?.tags, metadata: conversation.about?.metadata},
 	}});
 	try {
 		if (turns.length > 0)
@@ -96,7 +95,7 @@ export async function showSettings(id, onOpen) {
 	async function save() {
 		const changed = await patch(id, {
 			...(name.value !== conversation.name ? {name: name.value} : {}),
-			sampling: sampling.read(), overflow: shift.checked ? 'shift' : 'error', about: {title: title.value, tags: tagsOf(tags.value)},
+			sampling: sampling.read(), reset_sampling: true, overflow: shift.checked ? 'shift' : 'error', about: {title: title.value, tags: tagsOf(tags.value)},
 		});
 		store.put(changed);
 		if (system.value !== before) {
