@@ -250,6 +250,40 @@ def test_in_step(r, page):
         one.wait("!document.querySelector(`#list li[data-id=\"${a}\"]`) && location.hash === '#/'", 'it is gone', args=[made['id']])
 
 
+# A headless browser shows all tabs at once.
+HIDDEN = "Object.defineProperty(document, 'hidden', {get: () => window.name === 'hidden'});"
+
+
+def see(page, seen):
+    page.run("window.name = a; document.dispatchEvent(new Event('visibilitychange'));", 'seen' if seen else 'hidden')
+
+
+def test_many_tabs(r, page):
+    """More tabs than a browser has connections to one place: those that nobody sees do without, and are true when they are looked at."""
+    made = r.opened()
+    tabs = [page, *(r.page() for _ in range(8))]
+    for one in tabs:
+        one.cdp('Page.addScriptToEvaluateOnNewDocument', source=HIDDEN)
+        r.show(one, made)
+        see(one, False)
+    # opened behind the others: it asks for nothing that stays
+    behind = r.page()
+    behind.cdp('Page.addScriptToEvaluateOnNewDocument', source="window.name ||= 'hidden';" + HIDDEN)
+    behind.open(r.url())
+    behind.wait("document.documentElement.dataset.ready === 'true'", 'it is there')
+    need(behind.js('document.documentElement.dataset.connection') is None, 'it does not watch')
+    see(tabs[-1], True)
+    r.confab('say', '-n', made['name'], 'Said by the command.', '--max-tokens', '3', '--temperature', '0')
+    same(r, tabs[-1], made)
+    for one in page, behind:
+        see(tabs[-1], False)
+        see(one, True)
+        one.wait("document.documentElement.dataset.connection === 'live'", 'it is connected')
+        r.go(one, made)
+        same(r, one, made)
+        see(one, False)
+
+
 def test_stopped_elsewhere(r, page):
     """A reply that one tab asked for is stopped in another: both show what there is of it."""
     other = r.page()

@@ -739,8 +739,8 @@ def test_given_call(r, page):
     call = page.role('group', 'Call of weather')
     rig.need(''.join(call.text.split()).startswith('Callofweather') and '"city":"Oslo","days":[1,2]' in ''.join(call.text.split()), call.text)
     front.reply('A coat, yes.')
-    page.role('button', 'Answer…', below=call).click()
-    page.insert('{"degrees": 3}', page.role('textbox', 'Result'))
+    page.role('button', 'Answer…').click()
+    page.insert('{"degrees": 3}', page.role('textbox', 'Answer of weather'))
     page.role('button', 'Send', below=page.one('dialog')).click()
     page.gone('dialog')
     told = wait_turns(page, 4)
@@ -758,6 +758,26 @@ def test_given_call(r, page):
     rig.need(not page.roles('button', 'Answer…'), 'it is answered still')
 
 
+def test_two_calls(r, page):
+    """A reply with several calls is answered as a whole: with the first result alone the model would go on."""
+    made = r.opened(tools=TOOLS)
+    r.say(made, 'Do I need a coat?', max_tokens=0)
+    calls = [{'name': 'weather', 'id': f'c{i}', 'arguments': {'city': city}} for i, city in enumerate(('Oslo', 'Rome'))]
+    r.say(made, None, given={'calls': calls}, max_tokens=0)
+    front = r.front()
+    front.reply('In Oslo.')
+    r.show(page, made, url=front.url)
+    wait_turns(page, 2)
+    page.role('button', 'Answer…').click()
+    for field, text in zip(page.roles('textbox', 'Answer of weather'), ('3 degrees', '30 degrees')):
+        page.insert(text, field)
+    page.role('button', 'Send', below=page.one('dialog')).click()
+    page.gone('dialog')
+    rig.need(wait_turns(page, 4)[3]['text'] == 'In Oslo.', turns(page))
+    told = r.conversation(made, turns=1)['turns'][2]['results']
+    rig.need([(one['call_id'], one['content']) for one in told] == [('c0', '3 degrees'), ('c1', '30 degrees')], told)
+
+
 def test_streamed_call(r, page):
     """What the model writes itself: the reasoning with its time, and the call, which may be answered at once."""
     made = r.opened(tools=TOOLS)
@@ -770,8 +790,8 @@ def test_streamed_call(r, page):
     rig.need(re.fullmatch(r'Thought for (about )?[\d.,]+ (µs|ms|s)', page.text('.reasoning summary')), page.text('.reasoning summary'))
     page.click('.reasoning summary')
     page.wait("document.querySelector('.reasoning-text').innerText.trim() === 'It may be cold there.'", 'it is shown')
-    page.role('button', 'Answer…', below=page.role('group', 'Call of weather')).click()
-    page.insert('3 degrees', page.role('textbox', 'Result'))
+    page.role('button', 'Answer…').click()
+    page.insert('3 degrees', page.role('textbox', 'Answer of weather'))
     page.role('button', 'Send', below=page.one('dialog')).click()
     page.gone('dialog')
     rig.need(wait_turns(page, 4)[3]['text'] == 'A coat, yes.', turns(page))

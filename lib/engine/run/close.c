@@ -109,6 +109,17 @@ static void submit(struct engine *engine, struct request *request,
         request->phase = PHASE_COMMIT;
 }
 
+/* What a Warm has computed, or a relative had, is back in RAM as much as what was read. */
+static void tell_warm(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+        struct conv *c = request->conv;
+
+        if (g->recall.told || seq_n_tokens(c->seq) <= g->n_ram)
+                return;
+        g->recall.told = true;
+        notice_conv(engine, ENGINE_NOTICE_RESTORED, c->owner, c->id, c->revision);
+}
+
 void generate_close(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
 
@@ -126,9 +137,10 @@ void generate_close(struct engine *engine, struct request *request) {
         if (g->t_prefilled == 0)
                 g->t_prefilled = clock_monotonic_usec();
         seq_unreserve(request->conv->seq);
-        if (request_is_warm(request))
+        if (request_is_warm(request)) {
+                tell_warm(engine, request);
                 submit(engine, request, warm_run, request_row_done);
-        else if (has_reply(g))
+        } else if (has_reply(g))
                 submit(engine, request, reply_run, reply_done);
         else
                 finish(engine, request);

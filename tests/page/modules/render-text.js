@@ -169,7 +169,7 @@ export async function test_parts({load, need}) {
   const host = document.createElement('div');
   document.body.append(host);
   const answered = [];
-  const view = new PartsView(host, {streaming: true, onAnswerCall: call => answered.push(call)});
+  const view = new PartsView(host, {streaming: true, onAnswerCalls: calls => answered.push(...calls)});
   view.add([{index: 0, kind: 'reasoning', text: 'Hm'}]);
   const reasoning = host.querySelector('details');
   need(!reasoning.open && reasoning.querySelector('summary').textContent === t('render.thinking'), 'it thinks');
@@ -191,7 +191,7 @@ export async function test_parts({load, need}) {
   const buttons = host.querySelectorAll('.call-answer button');
   need(buttons.length === 1, 'one can be answered');
   buttons[0].click();
-  need(answered[0].call_id === 'id1' && answered[0].name === 'f' && answered[0].text === '{"a":12345678901234567890}', JSON.stringify(answered));
+  need(answered.length === 1 && answered[0].call_id === 'id1' && answered[0].name === 'f', JSON.stringify(answered));
   host.replaceChildren(resultsView([{call_id: 'id1', name: 'f', content: '[1,{"b":[]}]'}, {call_id: 'id2', content: 'text <b>'}]));
   for (const details of host.querySelectorAll('details'))
     details.open = true;

@@ -185,6 +185,39 @@ static void evict_and_warm(uint64_t c, struct watcher *w) {
         watch_nothing(&rig, w);
 }
 
+/* Memory that no file has is told of when a Warm has computed it. */
+static void test_computed(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct watcher *w;
+        struct erig r;
+        uint64_t c;
+
+        (void)state;
+        o.disk_limit = 1; /* nothing fits */
+        erig_open(&r, &o);
+        w = watch_begin(&r, &(struct watch_request){0});
+        c = erig_new(&r, NULL, NULL);
+        q = erig_long_request(c, "Tell me of the river.", 10);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.residency, ENGINE_COLD);
+        (void)watch_next(&r, w, ENGINE_NOTICE_MODEL);
+        (void)watch_expect(&r, w, ENGINE_NOTICE_OPENED, c);
+        (void)watch_expect(&r, w, ENGINE_NOTICE_TURN_BEGUN, c);
+        (void)watch_expect(&r, w, ENGINE_NOTICE_TURN_ENDED, c);
+        (void)watch_expect(&r, w, ENGINE_NOTICE_EVICTED, c);
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
+                assert_int_equal(A.conv.residency, ENGINE_RESIDENT);
+                if (i == 0)
+                        (void)watch_expect(&r, w, ENGINE_NOTICE_RESTORED, c);
+                watch_nothing(&r, w);
+        }
+        watch_end(&r, w);
+        erig_close(&r);
+}
+
 /* Every kind once, and exactly once. */
 static void test_kinds(void **state) {
         struct engine_request q;
@@ -713,6 +746,7 @@ static void test_churn(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_model),
+                cmocka_unit_test(test_computed),
                 cmocka_unit_test(test_kinds),
                 cmocka_unit_test(test_no_news),
                 cmocka_unit_test(test_unread),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Where messages are written: text, files, what the prompt will cost, sending and stopping. A draft is kept for each conversation, and goes only
 // when its message was accepted.
+import {getModel} from './api.js';
 import {joinFiles} from './attachments.js';
 import {costOf, countTokens} from './cost.js';
 import {attempt, note} from './dialogs.js';
@@ -10,14 +11,14 @@ import {store} from './store.js';
 
 const COST_MS = 250;
 const FILE_LIMIT = 1 << 20;
-const DRAFT = 'confab.draft.';
 
 export class Composer {
 	#files = [];
 	#edited = null;
 	#sent = null;
 	#asked = null;
-	#key = null; // until a conversation is open: then drafts may be kept
+	#key = null;
+	#draft = null; // where it is kept; until a conversation is open nowhere
 
 	/** `actions`: onSend(text, {edited}), onStop(), onAside(text). */
 	constructor(host, actions) {
@@ -65,11 +66,11 @@ export class Composer {
 	/** Another conversation (its id, or null for a new one): its draft, and no files. */
 	open(id) {
 		this.#keep();
-		this.#key = id ?? 'new';
+		this.#setKey(id ?? 'new');
 		this.#edited = null;
 		this.banner.hidden = true;
 		this.#setFiles([]);
-		this.text.value = localStorage.getItem(DRAFT + this.#key) ?? '';
+		this.text.value = localStorage.getItem(this.#draft) ?? '';
 		this.aside.hidden = id === null;
 		this.#fit();
 		this.costSoon();
@@ -85,12 +86,16 @@ export class Composer {
 
 	/** The draft of a new conversation is that of the conversation which was made. */
 	moveDraft(id) {
-		const text = this.text.value;
-		localStorage.removeItem(DRAFT + this.#key);
-		this.#key = id;
+		localStorage.removeItem(this.#draft);
+		this.#setKey(id);
 		this.aside.hidden = false;
-		if (text)
-			localStorage.setItem(DRAFT + id, text);
+		this.#keep();
+	}
+
+	/** Daemons number their conversations each for itself. */
+	#setKey(key) {
+		this.#key = key;
+		this.#draft = `confab.draft.${getModel() ?? ''}.${key}`;
 	}
 
 	get conversation() {
@@ -115,7 +120,7 @@ export class Composer {
 		this.#setFiles([]);
 		if (!this.#edited && this.text.value !== this.#sent) // the next one was begun
 			return;
-		localStorage.removeItem(DRAFT + this.#key);
+		localStorage.removeItem(this.#draft);
 		if (!this.#edited)
 			this.text.value = '';
 		this.#fit();
@@ -137,7 +142,7 @@ export class Composer {
 			return;
 		this.#edited = null;
 		this.banner.hidden = true;
-		this.text.value = localStorage.getItem(DRAFT + this.#key) ?? '';
+		this.text.value = localStorage.getItem(this.#draft) ?? '';
 		this.#fit();
 	}
 
@@ -156,12 +161,12 @@ export class Composer {
 	}
 
 	#keep() {
-		if (this.#edited || this.#key === null)
+		if (this.#edited || this.#draft === null)
 			return;
 		if (this.text.value)
-			localStorage.setItem(DRAFT + this.#key, this.text.value);
+			localStorage.setItem(this.#draft, this.text.value);
 		else
-			localStorage.removeItem(DRAFT + this.#key);
+			localStorage.removeItem(this.#draft);
 	}
 
 	/** As high as its text, up to a third of the window (talk.css). */
@@ -227,7 +232,7 @@ export class Composer {
 		try {
 			let conversation = this.conversation;
 			if (conversation && this.#edited)
-				conversation = {...conversation, n_tokens: this.#edited.start, residency: conversation.residency};
+				conversation = {...conversation, n_tokens: this.#edited.start};
 			const cost = await costOf(text, conversation, store.model, mine.signal);
 			const told = [t('cost.new', {n: cost.added}), cost.remembered > 0 ? t(`cost.${cost.where}`, {n: cost.remembered}) : t('cost.none')];
 			this.cost.dataset.over = cost.over;

@@ -13,7 +13,7 @@ import {chooseLanguage, language, languages, t} from './i18n.js';
 import {keepFocus, listenToKeys, showKeys} from './keys.js';
 import {ListView} from './list-view.js';
 import {residencyDisc} from './residency.js';
-import {newFields, showSettings} from './settings.js';
+import {field, newFields, showSettings} from './settings.js';
 import {siblingsAt} from './siblings.js';
 import {store} from './store.js';
 import {Strip} from './strip.js';
@@ -91,7 +91,7 @@ function openNew() {
 	fields = newFields();
 	composer.open(null);
 	list.setCurrent(null);
-	talk.openNothing(h('div.start', h('h2', t('new.title')), h('p', t('new.hint')), fields.element));
+	talk.openNothing(h('div.start', h('p', t('new.hint')), fields.element));
 	tree?.show(null);
 	if (!NARROW.matches)
 		composer.focus();
@@ -174,12 +174,13 @@ async function branch(turn) {
 	composer.focus();
 }
 
-async function answerCall(asked) {
-	const text = h('textarea', {rows: 6, required: true, dir: 'auto', 'aria-label': t('call.result')});
-	await dialog(t('call.answer', {name: asked.name}), text, [{
+/** All calls of a reply at once: with the first result the model goes on. */
+async function answerCalls(calls) {
+	const texts = calls.map(() => h('textarea', {rows: 4, required: true, dir: 'auto'}));
+	await dialog(t('call.result'), h('div', calls.map(({name}, i) => field(t('call.answer', {name}), texts[i]))), [{
 		label: t('composer.send'), primary: true,
 		run: () => {
-			const results = [{call_id: asked.call_id, name: asked.name, content: text.value}];
+			const results = calls.map(({call_id, name}, i) => ({call_id, name, content: texts[i].value}));
 			attempt(() => talk.send({results}, {role: 'tool', results}));
 		},
 	}]);
@@ -475,7 +476,7 @@ function makeViews() {
 		onMenu: (turn, anchor, view) => menu(anchor, turnItems(turn, view)),
 		siblings: siblingsOf,
 		onSibling: (id, turn) => go(id, turn.turn),
-		onAnswerCall: attempting(answerCall),
+		onAnswerCalls: attempting(answerCalls),
 	});
 	composer = new Composer($('talk'), {
 		onSend: attempting(send),

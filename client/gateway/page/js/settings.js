@@ -13,7 +13,7 @@ const SAMPLING = [
 ];
 const PAGE = 200;
 
-function field(label, input, hint) {
+export function field(label, input, hint) {
 	const id = `f-${Math.random().toString(36).slice(2)}`;
 	input.id = id;
 	if (hint)

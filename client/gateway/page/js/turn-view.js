@@ -14,7 +14,7 @@ const FINISHES = new Set(['length', 'context', 'cancelled']);
 export class Turn {
 	/**
 	 * `turn` as the interface tells it, or {role, text} of one that is about to be. `actions` (may be absent): onEdit, onAgain, onBranch, onMenu,
-	 * siblings(turn) → {at, ids} or null, onSibling(id), onAnswerCall.
+	 * siblings(turn) → {at, ids} or null, onSibling(id), onAnswerCalls.
 	 */
 	constructor(turn, actions = null) {
 		this.actions = actions;
@@ -89,7 +89,7 @@ export class Turn {
 
 	#fillBody(turn) {
 		if (turn.role === 'assistant') {
-			this.parts = new PartsView(this.body, {streaming: Boolean(turn.growing), onAnswerCall: this.actions?.onAnswerCall});
+			this.parts = new PartsView(this.body, {streaming: Boolean(turn.growing), onAnswerCalls: this.actions?.onAnswerCalls});
 			this.parts.set(turn.parts ?? [{index: 0, kind: 'text', text: turn.text ?? '', ends: true}], turn.run);
 		} else if (turn.role === 'tool') {
 			this.body.append(resultsView(turn.results ?? []));

@@ -4,14 +4,13 @@
 //     connecting ──first notice──▶ live ──the stream ends──▶ offline (no gateway) or waiting (no daemon) ──▶ connecting ...
 //
 // Where a stream breaks, the next goes on behind the last notice. Notices that are lost are said to be (`list_again`): then the list is read anew.
-// A browser has six connections to a host for all its tabs: a tab that nobody sees for a while gives its own up until it is looked at.
+// A browser has six connections to a host for all its tabs: one that nobody sees gives its own up, until it is looked at, as soon as another tab watches.
 import {ApiError, stream} from './api.js';
 import {store} from './store.js';
 
 const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
 const STATS_EVERY = 2000;
-const HIDDEN_MS = 20000;
 const AT_ONCE = 4; // conversations that are asked for at the same time
 
 let cursor = null;
@@ -51,7 +50,11 @@ function take(notice) {
 	store.tell('notice', notice);
 }
 
+const tabs = new BroadcastChannel('confab-watch');
+tabs.onmessage = () => document.hidden && ends?.abort();
+
 async function follow(signal) {
+	tabs.postMessage('');
 	for await (const {id, event, data} of stream('GET', 'watch', {signal, lastEventId: cursor})) {
 		if (event !== 'notice')
 			continue;
@@ -75,14 +78,14 @@ function afterFailure(error) {
 export async function watch() {
 	let wait = FIRST_WAIT;
 	for (;;) {
+		while (document.hidden || left)
+			await new Promise(resolve => wake = resolve);
 		ends = new AbortController();
 		try {
 			await follow(ends.signal);
 		} catch (error) {
-			if (error.name === 'AbortError') {
-				await ((document.hidden || left) && new Promise(resolve => wake = resolve));
+			if (error.name === 'AbortError')
 				continue;
-			}
 			if (store.connection === 'live')
 				wait = FIRST_WAIT;
 			store.setConnection(afterFailure(error));
@@ -131,16 +134,13 @@ function pollStats() {
 	});
 }
 
-let hiddenTimer = 0, left = false;
+let left = false;
 
 document.addEventListener('visibilitychange', () => {
-	clearTimeout(hiddenTimer);
-	if (document.hidden) {
-		hiddenTimer = setTimeout(() => ends.abort(), HIDDEN_MS);
-	} else {
-		retryNow();
-		pollStats();
-	}
+	if (document.hidden)
+		return;
+	retryNow();
+	pollStats();
 });
 addEventListener('online', retryNow);
 // A page that is kept for the way back keeps no connection: browsers have six for all pages of a place.

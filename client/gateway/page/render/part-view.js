@@ -14,7 +14,7 @@ export class PartsView {
 	#options;
 	#parts = new Map();
 
-	/** Draws into `host`. While `streaming`, parts without an end are being written. `onAnswerCall(part)` is offered with calls. */
+	/** Draws into `host`. While `streaming`, parts without an end are being written. `onAnswerCalls(parts)` is offered with calls. */
 	constructor(host, options = {}) {
 		this.#host = host;
 		this.#options = {...options};
@@ -54,6 +54,9 @@ export class PartsView {
 			end(view);
 			view.complete?.(length > 0 ? (run?.decode_usec ?? 0) * view.text.length / length : 0);
 		}
+		const calls = views.map(view => view.call).filter(Boolean), {onAnswerCalls: answer} = this.#options;
+		if (answer && calls.length > 0)
+			this.#host.append(h('p.actions.call-answer', button(t('render.answer'), () => answer(calls))));
 	}
 }
 
@@ -123,13 +126,11 @@ class ReasoningPart {
 class CallPart {
 	text = '';
 	#part = {};
-	#onAnswer;
 	#head = h('p.call-head');
 	#code = new CodeView('json');
 	#body = h('div', this.#code.element);
 
-	constructor({onAnswerCall}) {
-		this.#onAnswer = onAnswerCall;
+	constructor() {
 		this.element = h('div.call', {role: 'group'}, this.#head, this.#body);
 	}
 
@@ -150,11 +151,10 @@ class CallPart {
 			broken && h('p.call-broken', {dir: 'auto'}, `${t('render.broken')} ${visible(String(broken))}`));
 	}
 
-	complete() {
+	/** If it can be answered. */
+	get call() {
 		const {name, broken} = this.#part;
-		if (this.#onAnswer && name && !broken)
-			this.element.append(h('p.actions.call-answer',
-				button(t('render.answer'), () => this.#onAnswer({...this.#part, text: this.text}))));
+		return name && !broken ? this.#part : null;
 	}
 }
 
