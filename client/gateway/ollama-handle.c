@@ -113,12 +113,6 @@ static void handle_version(struct gateway_call *call) {
         buf_deinit(&body);
 }
 
-void ollama_reply_root(struct gateway_call *call) {
-        static const char text[] = "Ollama is running";
-
-        http_reply(call->exchange, 200, "text/plain; charset=utf-8", text, strlen(text));
-}
-
 static void refuse(struct gateway_call *call, const char *message) {
         const struct talk_error error = {
                 .status = 501, .code = CONFAB_UNSUPPORTED, .message = message};

@@ -4,8 +4,6 @@
 #include "client/gateway/gateway.h"
 #include "client/gateway/ollama.h"
 
-/* The answer to `/`, which is one of the routes of the page (page.h). */
-void ollama_reply_root(struct gateway_call *call);
 /* Answer the prompt of @form, which is taken. */
 void ollama_generate(struct gateway_call *call, struct form *form, const struct ollama_wish *wish);
 

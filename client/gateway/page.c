@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "client/gateway/gateway-private.h"
-#include "client/gateway/ollama-handle.h"
 #include "client/gateway/page-libs.h"
 #include <errno.h>
 #include <strings.h>
@@ -147,17 +146,24 @@ static bool accepts_html(const struct http_exchange *exchange) {
         return accept && strcasestr(accept, "text/html");
 }
 
+/* Clients of Ollama ask `/`, which is the page's, whether their server runs, and some compare the words. */
+static void reply_heartbeat(struct gateway_call *call) {
+        static const char text[] = "Ollama is running";
+
+        http_reply(call->exchange, 200, "text/plain; charset=utf-8", text, strlen(text));
+}
+
 static void handle_root(struct gateway_call *call) {
         const struct page_name name = {call->gateway->options.page.files, "index.html", false};
 
         if (!name.folder)
-                ollama_reply_root(call);
+                reply_heartbeat(call);
         else if (http_add_header(call->exchange, "Vary", "Accept") < 0)
                 http_reply(call->exchange, 503, NULL, NULL, 0);
         else if (accepts_html(call->exchange))
                 send_file(call, &name, page_type(name.path));
         else
-                ollama_reply_root(call);
+                reply_heartbeat(call);
 }
 
 static void handle_lib(struct gateway_call *call) {

@@ -380,6 +380,8 @@ export interface UpdateFields {
   overflow?: 'error' | 'shift';
   about?: About;
   pinned?: boolean;
+  /** First all defaults are the daemon's again. */
+  resetSampling?: boolean;
 }
 export interface TokenizeFields {
   special?: boolean;

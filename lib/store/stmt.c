@@ -114,9 +114,8 @@ static const char *const stmt_sql[STMT_N] = {
                 "UPDATE conversation SET tools = (SELECT p.tools FROM conversation p "
                 "WHERE p.id = ?2) WHERE id = ?1",
         [STMT_CONV_TOOLS] = "SELECT tools FROM conversation WHERE id = ?",
-        [STMT_CONV_BEQUEATH] =
-                "UPDATE conversation SET parent = ?2, fork_pos = min(fork_pos, ?3) "
-                "WHERE parent = ?1 AND parent > 0",
+        [STMT_CONV_BEQUEATH] = "UPDATE conversation SET parent = ?2, fork_pos = min(fork_pos, ?3) "
+                               "WHERE parent = ?1 AND parent > 0",
         [STMT_CONV_DELETE] = "DELETE FROM conversation WHERE id = ?",
         [STMT_EXPIRE_LIST] =
                 "SELECT id, uid, expires_after, updated_usec + expires_after * 1000000 AS due "

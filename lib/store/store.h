@@ -75,7 +75,7 @@ struct store_conv {
         char tenant[STORE_NAME_MAX +
                     1]; /* the owner's tenant, "" without one; read, never written */
         char name[STORE_NAME_MAX + 1];
-        uint64_t parent; /* 0: none; when it is deleted, its own parent, or its id stays if it has none */
+        uint64_t parent; /* 0: none; see store_conv_delete() */
         uint32_t fork_pos;
         uint64_t revision; /* from 1 */
         uint32_t n_tokens, n_turns;
@@ -274,6 +274,7 @@ struct store_gone {
 };
 void store_gone_deinit(struct store_gone *g);
 
+/* What was forked from it has its parent as parent then; one without a parent leaves its id there. */
 int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, struct err *e);
 /* A throw-away conversation: one with expires_after. */
 struct store_throwaway {

@@ -101,5 +101,4 @@ const char store_tables[] =
         "CREATE INDEX turn_chain ON turn (chain, conversation, n) WHERE chain IS NOT NULL;"
         "CREATE INDEX turn_no_chain ON turn (conversation) WHERE chain IS NULL;"
         /* words_open() fills it. */
-        WORDS_CREATE
-        "CREATE INDEX conversation_parent ON conversation (parent) WHERE parent > 0;";
+        WORDS_CREATE "CREATE INDEX conversation_parent ON conversation (parent) WHERE parent > 0;";

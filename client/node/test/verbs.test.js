@@ -48,6 +48,9 @@ test('a conversation is opened, continued, read, changed, listed and closed', as
   assert.equal((await client.update(trip, { pinned: true })).pinned, true);
   assert.equal((await client.get(trip)).pinned, true);
   assert.equal((await client.update(trip, { pinned: false })).pinned, false);
+  const reset = await client.update(trip, { sampling: { topK: 3 }, resetSampling: true });
+  assert.equal(reset.sampling.topK, 3);
+  assert.equal(reset.sampling.seed, undefined);
 
   const { conversations, more } = await client.list({ order: 'updated', search: 'nora' });
   assert.equal(more, false);

@@ -193,8 +193,8 @@ static void check_pin(const char *const *args, int want) {
         assert_int_equal(m->request->verb_case, REQ(UPDATE));
         assert_int_equal(m->request->update->has_pinned, want >= 0);
         assert_int_equal(m->request->update->pinned, want == 1);
-        assert_int_equal(m->request->update->reset_sampling,
-                strcmp(args[2], "--reset-sampling") == 0);
+        assert_int_equal(
+                m->request->update->reset_sampling, strcmp(args[2], "--reset-sampling") == 0);
         peer_send_conversation(&f.peer, m->request->id, 3, "alice");
         proto_message_free(m);
         finish(&f, 0, "alice\n", NULL);

@@ -283,7 +283,8 @@ static void dispatch(struct erig *r, struct engine_event *ev) {
                 r->on_notice(r->on_notice_arg, ev);
         for (size_t i = 0; i < r->n_open; i++)
                 if (r->open[i].handle == ev->handle) {
-                        if (ev->kind == ENGINE_PROGRESS) /* others have no stream: docs/protocol.md */
+                        /* Others have no stream: docs/protocol.md. */
+                        if (ev->kind == ENGINE_PROGRESS)
                                 assert_true(r->open[i].verb == ENGINE_CONTINUE ||
                                             r->open[i].verb == ENGINE_ATTACH);
                         take_event(r->open[i].a, ev);
