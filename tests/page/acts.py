@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What robust.py, hostile.py and everyone.py do in a page and read from it."""
+"""What several of these tests do in a page and read from it."""
 import re
 
 import rig
