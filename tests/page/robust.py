@@ -202,6 +202,7 @@ def test_new_conversation_not_made(r, page):
     page.press('Enter') if page.focused() == ('textbox', 'Message') else send(page, MESSAGE) # pylint: disable=expression-not-assigned
     page.wait("location.hash.startsWith('#/c/')", 'it is made')
     made, = r.all()
+    page.wait(lambda: len(r.turns(made)) == 2, 'it is said, and answered')
     same(r, page, made, [MESSAGE])
 
 
