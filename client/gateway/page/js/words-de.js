@@ -134,7 +134,7 @@ export default {
 	},
 	new: {
 		title: 'Neues Gespräch',
-		hint: 'Es bleibt, kann an jedem Beitrag verzweigt werden und ist in Millisekunden wieder da.',
+		hint: 'Ein Gespräch bleibt, kann an jedem Beitrag verzweigt werden und ist in Millisekunden wieder da.',
 		settings: 'Systemtext und Auswahl',
 		'system.hint': 'Was dem Modell vor allem anderen gesagt wird.',
 	},

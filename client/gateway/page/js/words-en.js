@@ -134,7 +134,7 @@ export default {
 	},
 	new: {
 		title: 'New conversation',
-		hint: 'It stays, can be forked at every turn, and comes back in milliseconds.',
+		hint: 'A conversation stays, can be forked at every turn, and comes back in milliseconds.',
 		settings: 'System text and sampling',
 		'system.hint': 'What the model is told before everything else.',
 	},
