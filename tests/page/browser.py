@@ -23,6 +23,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import urllib.parse
@@ -75,6 +76,10 @@ def missing():
         return 'no python3-selenium here'
     if not os.access('/proc/self/stat', os.R_OK):
         return 'no /proc here, which chromium needs'
+    try:
+        socket.getaddrinfo('localhost', None)
+    except OSError: # such as in a fresh chroot without /etc/hosts
+        return 'localhost has no address here, which chromedriver needs'
     return None
 
 
