@@ -37,8 +37,9 @@ enum responses_fate responses_look(const struct responses_id *id,
         const struct confab_conversation *c, const struct confab_turn **ret_turn) {
         const struct confab_turn *turn;
 
+        /* Busy without a reply that is being written: it has just ended, and what was read is from before it was stored. */
         if (c->n_turns == id->turn && c->revision == id->revision)
-                return c->writing ? RESPONSES_WRITING : RESPONSES_UNANSWERED;
+                return c->writing || c->busy ? RESPONSES_WRITING : RESPONSES_UNANSWERED;
         if (c->revision <= id->revision || id->turn < c->first_turn ||
                 id->turn - c->first_turn >= c->n_turn_list)
                 return RESPONSES_GONE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ids of responses, conversations and items: one text for each, and foreign ones are none. */
-#include "client/gateway/responses-id.h"
+#include "client/gateway/responses-place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -121,12 +121,30 @@ static void test_checks(void **state) {
         assert_int_not_equal(responses_daemon("/run/a"), responses_daemon("/run/b"));
 }
 
+/* A reply that has just ended is stored a moment later: a Get in between finds the conversation busy and no reply. */
+static void test_looks(void **state) {
+        const struct responses_id id = {.turn = 1, .revision = 2};
+        const struct confab_writing writing = {0};
+        struct confab_conversation c = {.n_turns = 1, .revision = 2};
+        const struct confab_turn *turn = NULL;
+
+        assert_int_equal(responses_look(&id, &c, &turn), RESPONSES_UNANSWERED);
+        c.busy = true;
+        assert_int_equal(responses_look(&id, &c, &turn), RESPONSES_WRITING);
+        c.writing = &writing;
+        assert_int_equal(responses_look(&id, &c, &turn), RESPONSES_WRITING);
+        c.revision = 1;
+        assert_int_equal(responses_look(&id, &c, &turn), RESPONSES_GONE);
+        assert_null(turn);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_same),
                 cmocka_unit_test(test_text),
                 cmocka_unit_test(test_foreign),
                 cmocka_unit_test(test_checks),
+                cmocka_unit_test(test_looks),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
