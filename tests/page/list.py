@@ -507,8 +507,10 @@ def test_models(r, page):
         names = [one['name'] for one in r.ok(r.get('/confab/v1/models'))['models']]
         r.show(page)
         wait_titles(page, ['Of the first'], 'the list of the first')
+        page.insert('For the first.', '#message')
         page.run("a.value = b; a.dispatchEvent(new Event('change', {bubbles: true}));", page.role('combobox', 'Model'), names[1])
         wait_titles(page, ['of-the-second'], 'the list of the second')
+        page.wait("document.querySelector('#message').value === ''", 'a draft is of the daemon for which it was written')
         page.one('#list li a').click()
         page.wait("document.querySelectorAll('.turn').length === 2", 'its conversation is shown')
         wait_titles(page, ['of-the-second'], 'the list of the second')
