@@ -471,7 +471,7 @@ struct confab_conversation {
         uint32_t uid;
         const char *tenant; /* the owner is this tenant of the uid; NULL: the uid itself */
         uint32_t fork_pos;  /* tokens shared with the parent when it was forked */
-        uint64_t parent;    /* 0: none */
+        uint64_t parent;    /* 0: none; when it is closed, its own parent */
         uint64_t revision;
         uint32_t n_tokens, n_turns;
         enum confab_residency residency;
@@ -570,7 +570,7 @@ enum confab_notice_kind {
         CONFAB_NOTICE_CHANGED,    /* name, about, sampling, overflow, publication, pin */
         CONFAB_NOTICE_REWOUND,    /* rewound or carried over */
         CONFAB_NOTICE_EVICTED,    /* its memory left the RAM */
-        CONFAB_NOTICE_RESTORED,   /* its memory was read from disk */
+        CONFAB_NOTICE_RESTORED,   /* its memory is in RAM again: read from disk, or by a warm */
         CONFAB_NOTICE_CLOSED,
         CONFAB_NOTICE_PRESSURE /* only to those who get all figures of stats */
 };

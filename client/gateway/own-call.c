@@ -369,7 +369,8 @@ static int read_request(struct own_call *own, struct fields *fields, struct err 
                 r = read_conversation(own, e);
         if (r == 0)
                 r = read_last_id(own, e);
-        fill_limit(own);
+        if (r == 0)
+                fill_limit(own);
         own->asked.request.in_stream = true; /* files: the gateway has no descriptors to pass on */
         if (r == 0 && own->asked.whole) {
                 own->reply = own_reply_new();
