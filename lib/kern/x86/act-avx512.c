@@ -104,7 +104,8 @@ void kern_avx512_act_round(const struct kern_act *a, size_t unit, uint8_t *dst) 
 
         if (unit_is_packed(a, unit)) {
                 for (size_t b = 0; b < n_blocks; b++)
-                        round_packed(x + b * KERN_ACT_BLOCK, a->ldx, n, dst + b * PACKED_SIZE);
+                        round_packed(x + b * KERN_ACT_BLOCK, a->ldx, n,
+                                dst + packed_place(b, n_blocks) * PACKED_SIZE);
                 return;
         }
         for (size_t t = 0; t < n; t++)

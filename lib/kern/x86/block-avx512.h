@@ -6,20 +6,17 @@
  *
  * rows: per token, per 8 blocks: 4 registers of int8 (low halves of blocks 0-3, high halves of 0-3,
  * low of 4-7, high of 4-7), 16 scales, 16 sums of int8 (both in the order of group_lane()).
- * packed: per block: 8 registers of int8 (register k: values 4k..4k+3 of each token), 16 scales,
- * 16 sums of int8 (of the tokens).
- * Missing blocks (to fill the 8) and tokens (to fill the 16) are zero.
+ * Missing blocks (to fill the 8) are zero.
+ * packed: packed-layout.h.
  */
 #include "kern/x86/avx512.h"
 #include "kern/x86/block.h"
+#include "kern/x86/packed-layout.h"
 
 #define ROWS_MAX 8
 #define GROUP_SIZE 384
 #define GROUP_SCALES 256
 #define GROUP_SUMS 320
-#define PACKED_SIZE 640
-#define PACKED_SCALES 512
-#define PACKED_SUMS 576
 
 /* Lane l of a group product belongs to this block; lanes 2 and 3 of each 4 are of a second row. */
 static inline unsigned group_lane(unsigned l) {

@@ -1,88 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Block-quantised weights times rounded activations. A lane is a block: the products of 8 blocks
- * are added to one register of 8 sums.
- *
- * Activations, per token: scales of all blocks (rounded up to 8), sums of the int8 of all blocks,
- * then the int8. Nothing saturates: maddubs adds 2 products of at most 128 * 127.
+ * Block-quantised weights times a few tokens. Generating text consists mostly of this, so it must be
+ * as fast as memory: weights are read once, in order. A lane is a block: the products of 8 blocks are
+ * added to one register of 8 sums. Nothing saturates: maddubs adds 2 products of at most 128 * 127.
  */
-#include "kern/x86/avx2.h"
-#include "kern/x86/block.h"
+#include "kern/x86/block-avx2.h"
+#include "kern/x86/block-values.h"
 
 #define N_TOKENS 4
-
-/* Round one block of x at 1/d = inverse to q; returns the sum of the int8. */
-static int32_t round_block(const float *x, float inverse, int8_t *q) {
-        /* The packs keep to 128-bit lanes; this puts the four groups of four in order. */
-        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-        __m256i v[4], s;
-        __m128i t;
-
-        for (int i = 0; i < 4; i++)
-                v[i] = _mm256_max_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i),
-                                                _mm256_set1_ps(inverse))),
-                        _mm256_set1_epi32(-127));
-        s = _mm256_add_epi32(_mm256_add_epi32(v[0], v[1]), _mm256_add_epi32(v[2], v[3]));
-        v[0] = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
-        _mm256_storeu_si256((__m256i *)q, _mm256_permutevar8x32_epi32(v[0], order));
-        t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
-        t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
-        return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
-}
-
-/* The scale of a block; *ret_inverse is 1/d, or 0 where all values become 0. */
-static float block_scale(const float *x, float *ret_inverse) {
-        __m256i sign = _mm256_set1_epi32(INT32_MIN), m = _mm256_setzero_si256();
-        uint32_t lanes[8], amax = 0;
-        float d, id;
-
-        for (int i = 0; i < 4; i++)
-                m = _mm256_max_epu32(m, _mm256_andnot_si256(sign,
-                                                _mm256_loadu_si256((const __m256i *)(x + 8 * i))));
-        _mm256_storeu_si256((__m256i *)lanes, m);
-        for (int i = 0; i < 8; i++)
-                amax = lanes[i] > amax ? lanes[i] : amax;
-        d = kern_from_bits(amax) / 127;
-        id = 1 / d;
-        *ret_inverse = d > 0 && d < INFINITY && id < INFINITY ? id : 0;
-        return d;
-}
-
-static void act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
-        size_t n_blocks = a->n_in / KERN_ACT_BLOCK, n8 = kern_act_n_blocks8(a->n_in);
-        size_t t0 = unit * KERN_ACT_UNIT, t1 = t0 + KERN_ACT_UNIT;
-
-        for (size_t t = t0; t < t1 && t < a->n_tokens; t++, dst += a->quantised_row_size) {
-                float *d = (float *)dst;
-                int32_t *sums = (int32_t *)(d + n8);
-                int8_t *q = (int8_t *)(sums + n8);
-
-                memset(dst, 0, a->quantised_row_size);
-                for (size_t b = 0; b < n_blocks; b++) {
-                        const float *x = a->x + t * a->ldx + b * KERN_ACT_BLOCK;
-                        float inverse;
-
-                        d[b] = block_scale(x, &inverse);
-                        if (inverse != 0)
-                                sums[b] = round_block(x, inverse, q + b * KERN_ACT_BLOCK);
-                }
-        }
-}
 
 /* Values are unsigned, after adding 1 << shift if they have no offset; others keep their signs. */
 KERN_INLINE bool is_signed(const struct block_kind kind) {
         return kind.form == FORM_BYTES || kind.form == FORM_IQ4;
-}
-
-/* 16, where the bit of the value is set. */
-KERN_INLINE __m256i spread_bits(uint32_t bits) {
-        const __m256i byte = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2,
-                2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
-        const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
-        __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), byte);
-
-        return _mm256_and_si256(
-                _mm256_cmpeq_epi8(_mm256_and_si256(v, bit), bit), _mm256_set1_epi8(16));
 }
 
 KERN_INLINE __m256i values(const struct block_kind kind, const uint8_t *w) {
@@ -95,13 +24,9 @@ KERN_INLINE __m256i values(const struct block_kind kind, const uint8_t *w) {
         n = _mm_loadu_si128((const __m128i *)p);
         v = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(n, 4), n), _mm256_set1_epi8(15));
         if (kind.form == FORM_FIVE)
-                v = _mm256_or_si256(v, spread_bits(fifth_bits(kind, w)));
+                v = _mm256_or_si256(v, block_spread_bits(fifth_bits(kind, w)));
         if (kind.form == FORM_IQ4 || kind.form == FORM_MXFP4) {
-                n = _mm_loadu_si128((const __m128i *)(kind.form == FORM_IQ4 ? quant_iq4_values
-                                                                            : quant_mxfp4_values));
-                if (!is_signed(kind))
-                        n = _mm_add_epi8(n, _mm_set1_epi8((char)(1 << kind.shift)));
-                codes = _mm256_broadcastsi128_si256(n);
+                codes = block_codes256(kind, is_signed(kind) ? 0 : 1 << kind.shift);
                 v = _mm256_shuffle_epi8(codes, v);
         }
         return v;
@@ -206,20 +131,28 @@ KERN_INLINE void row(const struct block_kind kind, unsigned n_tokens, const uint
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) y[t * ldy] = tree8(acc[t]);
 }
 
-KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
-        const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy) {
+/* The tokens behind the packed units. */
+KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *w,
+        const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy, size_t unit) {
         size_t n_blocks = w->n_in / KERN_ACT_BLOCK, stride = a->quantised_row_size;
         const uint8_t *end = (const uint8_t *)w->data + w->n_out * w->row_size;
+        const uint8_t *unit_x = kern_act_unit(a, unit);
 
+        if (unit * KERN_ACT_UNIT >= a->n_tokens)
+                return;
+        y += unit * KERN_ACT_UNIT * ldy;
         for (size_t o = row0; o < row1; o++) {
-                const uint8_t *p = (const uint8_t *)w->data + o * w->row_size;
-                const uint8_t *x = a->quantised;
+                const uint8_t *p = (const uint8_t *)w->data + o * w->row_size, *x = unit_x;
+                size_t n = a->n_tokens - unit * KERN_ACT_UNIT;
                 float *yo = y + o;
-                size_t n = a->n_tokens;
 
                 for (; n >= 4; n -= 4, x += 4 * stride, yo += 4 * ldy)
                         row(kind, 4, p, end, n_blocks, x, stride, yo, ldy);
-                for (; n > 0; n--, x += stride, yo += ldy)
+                if (n == 3)
+                        row(kind, 3, p, end, n_blocks, x, stride, yo, ldy);
+                else if (n == 2)
+                        row(kind, 2, p, end, n_blocks, x, stride, yo, ldy);
+                else if (n == 1)
                         row(kind, 1, p, end, n_blocks, x, stride, yo, ldy);
         }
 }
@@ -227,7 +160,10 @@ KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
 #define X(name, type, ...)                                                                         \
         static void matmul_##name(const struct kern_mat *w, const struct kern_act *a, size_t row0, \
                 size_t row1, float *y, size_t ldy) {                                               \
-                matmul((struct block_kind)__VA_ARGS__, w, a, row0, row1, y, ldy);                  \
+                size_t n = n_packed_units(a);                                                      \
+                                                                                                   \
+                kern_avx2_packed_##name(w, a, row0, row1, y, ldy, n);                              \
+                unit_rows((struct block_kind)__VA_ARGS__, w, a, row0, row1, y, ldy, n);            \
         }
 BLOCK_KINDS(X)
 #undef X
@@ -236,5 +172,5 @@ void kern_avx2_matmul_block(struct kern_ops *ops) {
 #define X(name, type, ...) ops->matmul[type] = matmul_##name;
         BLOCK_KINDS(X)
 #undef X
-        ops->act_round[KERN_ACT_Q8] = act_round;
+        ops->act_round[KERN_ACT_Q8] = kern_avx2_act_round;
 }

@@ -27,9 +27,12 @@ static struct mat make_mat(uint64_t *rs, uint32_t type, size_t n_in, size_t n_ou
 /* y = w x^T on tokens [t0, t0+n). */
 static void product(struct kern *k, const struct kern_mat *w, const float *x, size_t ldx, size_t n,
         const float *bias, float *y, size_t ldy) {
-        void *scratch = test_alloc64(kern_act_size(kern_act_class(w->type), w->n_in, n));
+        size_t size = kern_act_size(kern_act_class(w->type), w->n_in, n);
+        void *scratch = test_alloc64(size);
         struct kern_act a;
 
+        /* What lies in the scratch by chance has no part in it. */
+        memset(scratch, 0xee, size);
         kern_act_prepare(k, &a, kern_act_class(w->type), x, ldx, w->n_in, n, scratch);
         kern_matmul(k, w, &a, bias, y, ldy);
         free(scratch);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Rounding of activations to int8 blocks, in the layouts of block-avx2.h. */
+#include "kern/x86/block-avx2.h"
+#include "kern/x86/packed-layout.h"
+
+/* Round one block of x at 1/d = inverse to q; returns the sum of the int8. */
+static int32_t round_block(const float *x, float inverse, int8_t *q) {
+        /* The packs keep to 128-bit lanes; this puts the four groups of four in order. */
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        __m256i v[4], s;
+        __m128i t;
+
+        for (int i = 0; i < 4; i++)
+                v[i] = _mm256_max_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i),
+                                                _mm256_set1_ps(inverse))),
+                        _mm256_set1_epi32(-127));
+        s = _mm256_add_epi32(_mm256_add_epi32(v[0], v[1]), _mm256_add_epi32(v[2], v[3]));
+        v[0] = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+        _mm256_storeu_si256((__m256i *)q, _mm256_permutevar8x32_epi32(v[0], order));
+        t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+        t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+        return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
+}
+
+/* The scale of a block; *ret_inverse is 1/d, or 0 where all values become 0. */
+static float block_scale(const float *x, float *ret_inverse) {
+        __m256i sign = _mm256_set1_epi32(INT32_MIN), m = _mm256_setzero_si256();
+        uint32_t lanes[8], amax = 0;
+        float d, id;
+
+        for (int i = 0; i < 4; i++)
+                m = _mm256_max_epu32(m, _mm256_andnot_si256(sign,
+                                                _mm256_loadu_si256((const __m256i *)(x + 8 * i))));
+        _mm256_storeu_si256((__m256i *)lanes, m);
+        for (int i = 0; i < 8; i++)
+                amax = lanes[i] > amax ? lanes[i] : amax;
+        d = kern_from_bits(amax) / 127;
+        id = 1 / d;
+        *ret_inverse = d > 0 && d < INFINITY && id < INFINITY ? id : 0;
+        return d;
+}
+
+/* 8 tokens' 32 bytes to 8 registers of 4 bytes of each token. */
+static void transpose8(const __m256i *v, uint8_t *to) {
+        __m256i a[8], b[8];
+
+        for (int i = 0; i < 4; i++) {
+                a[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+                a[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+        }
+        for (int i = 0; i < 2; i++) {
+                b[4 * i] = _mm256_unpacklo_epi64(a[4 * i], a[4 * i + 2]);
+                b[4 * i + 1] = _mm256_unpackhi_epi64(a[4 * i], a[4 * i + 2]);
+                b[4 * i + 2] = _mm256_unpacklo_epi64(a[4 * i + 1], a[4 * i + 3]);
+                b[4 * i + 3] = _mm256_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
+        }
+        for (int i = 0; i < 4; i++) {
+                _mm256_store_si256(
+                        (__m256i *)(to + 64 * i), _mm256_permute2x128_si256(b[i], b[i + 4], 0x20));
+                _mm256_store_si256((__m256i *)(to + 64 * (i + 4)),
+                        _mm256_permute2x128_si256(b[i], b[i + 4], 0x31));
+        }
+}
+
+/* One block of the n tokens from x on. */
+static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
+        _Alignas(32) int8_t q[KERN_ACT_UNIT][KERN_ACT_BLOCK];
+        float d[KERN_ACT_UNIT] = {0};
+        int32_t sums[KERN_ACT_UNIT] = {0};
+
+        for (size_t t = 0; t < KERN_ACT_UNIT; t++) {
+                float inverse = 0;
+
+                if (t < n)
+                        d[t] = block_scale(x + t * ldx, &inverse);
+                if (inverse != 0)
+                        sums[t] = round_block(x + t * ldx, inverse, q[t]);
+                else
+                        memset(q[t], 0, sizeof(q[t]));
+        }
+        for (size_t t = 0; t < KERN_ACT_UNIT; t += 8)
+                transpose8((const __m256i *)q[t], dst + 4 * t);
+        memcpy(dst + PACKED_SCALES, d, sizeof(d));
+        memcpy(dst + PACKED_SUMS, sums, sizeof(sums));
+}
+
+static void round_row(const float *x, size_t n_in, uint8_t *dst, size_t size) {
+        size_t n_blocks = n_in / KERN_ACT_BLOCK, n8 = kern_act_n_blocks8(n_in);
+        float *d = (float *)dst;
+        int32_t *sums = (int32_t *)(d + n8);
+        int8_t *q = (int8_t *)(sums + n8);
+
+        memset(dst, 0, size);
+        for (size_t b = 0; b < n_blocks; b++, x += KERN_ACT_BLOCK) {
+                float inverse;
+
+                d[b] = block_scale(x, &inverse);
+                if (inverse != 0)
+                        sums[b] = round_block(x, inverse, q + b * KERN_ACT_BLOCK);
+        }
+}
+
+void kern_avx2_act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
+        size_t n_blocks = a->n_in / KERN_ACT_BLOCK, t0 = unit * KERN_ACT_UNIT;
+        size_t n = a->n_tokens - t0 < KERN_ACT_UNIT ? a->n_tokens - t0 : KERN_ACT_UNIT;
+        const float *x = a->x + t0 * a->ldx;
+
+        if (unit_is_packed(a, unit)) {
+                for (size_t b = 0; b < n_blocks; b++)
+                        round_packed(x + b * KERN_ACT_BLOCK, a->ldx, n,
+                                dst + packed_place(b, n_blocks) * PACKED_SIZE);
+                return;
+        }
+        for (size_t t = 0; t < n; t++, x += a->ldx, dst += a->quantised_row_size)
+                round_row(x, a->n_in, dst, a->quantised_row_size);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The vectors of packed-block.h: 8 lanes. Only for files built with AVX2's flags. */
+#include "kern/kern-isa.h"
+#include <immintrin.h>
+#include <string.h>
+
+#define LANES 8
+#ifdef __AVXVNNI__
+#define VEC_DOT4 1
+#else
+#define VEC_DOT4 0
+#endif
+/* What 16 registers have room for. */
+#define TILE_VECS 2
+#define PASS_TILES 12
+
+typedef __m256i vi;
+typedef __m256 vf;
+
+/* Sums are made one after another, in the order of the source: left to itself gcc makes all products of a
+ * step first, and has no registers for them. */
+#define vi_keep(v) __asm__ volatile("" : "+x"(v))
+
+KERN_INLINE vi vi_zero(void) {
+        return _mm256_setzero_si256();
+}
+
+KERN_INLINE vi vi_load(const void *p) {
+        return _mm256_load_si256((const __m256i *)p);
+}
+
+KERN_INLINE vi vi_broadcast4(const void *p) {
+        int32_t v;
+
+        memcpy(&v, p, sizeof(v));
+        return _mm256_set1_epi32(v);
+}
+
+KERN_INLINE vi vi_add(vi a, vi b) {
+        return _mm256_add_epi32(a, b);
+}
+
+KERN_INLINE vi vi_sub(vi a, vi b) {
+        return _mm256_sub_epi32(a, b);
+}
+
+KERN_INLINE vi vi_slli(vi a, unsigned n) {
+        return _mm256_slli_epi32(a, (int)n);
+}
+
+/* Sums of two products of an unsigned and a signed byte. */
+KERN_INLINE vi vi_dot2(vi u, vi s) {
+        return _mm256_maddubs_epi16(u, s);
+}
+
+KERN_INLINE vi vi_add16(vi a, vi b) {
+        return _mm256_add_epi16(a, b);
+}
+
+/* Pairs of int16, added. */
+KERN_INLINE vi vi_add_pairs(vi a) {
+        return _mm256_madd_epi16(a, _mm256_set1_epi16(1));
+}
+
+/* Bytes with the signs of others; what those of 0 leave is multiplied by 0. */
+KERN_INLINE vi vi_sign8(vi a, vi sign) {
+        return _mm256_sign_epi8(a, sign);
+}
+
+KERN_INLINE vf vf_of_int(vi a) {
+        return _mm256_cvtepi32_ps(a);
+}
+
+KERN_INLINE vf vf_zero(void) {
+        return _mm256_setzero_ps();
+}
+
+KERN_INLINE vf vf_load(const void *p) {
+        return _mm256_load_ps(p);
+}
+
+KERN_INLINE void vf_store(float *p, vf a) {
+        _mm256_store_ps(p, a);
+}
+
+KERN_INLINE vf vf_broadcast(const float *p) {
+        return _mm256_broadcast_ss(p);
+}
+
+KERN_INLINE vf vf_add(vf a, vf b) {
+        return _mm256_add_ps(a, b);
+}
+
+KERN_INLINE vf vf_mul(vf a, vf b) {
+        return _mm256_mul_ps(a, b);
+}
+
+KERN_INLINE vf vf_fma(vf a, vf b, vf c) {
+        return _mm256_fmadd_ps(a, b, c);
+}
+
+#if VEC_DOT4
+/* Adds products of 4 unsigned and signed bytes. */
+KERN_INLINE vi vi_dot4(vi sum, vi u, vi s) {
+        return _mm256_dpbusd_avx_epi32(sum, u, s);
+}
+#endif

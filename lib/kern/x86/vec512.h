@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The vectors of packed-block.h: 16 lanes. Only for files built with the flags of AVX-512BW. */
+#include "kern/kern-isa.h"
+#include <immintrin.h>
+#include <string.h>
+
+#define LANES 16
+/* What 32 registers have room for: without VNNI sums of 16 bits come on top. */
+#ifdef __AVX512VNNI__
+#define VEC_DOT4 1
+#define TILE_VECS 3
+#define PASS_TILES 4
+#else
+#define VEC_DOT4 0
+#define TILE_VECS 2
+#define PASS_TILES 6
+#endif
+
+typedef __m512i vi;
+typedef __m512 vf;
+
+/* Sums are made one after another, in the order of the source: left to itself gcc makes all products of a
+ * step first, and has no registers for them. */
+#define vi_keep(v) __asm__ volatile("" : "+v"(v))
+
+KERN_INLINE vi vi_zero(void) {
+        return _mm512_setzero_si512();
+}
+
+KERN_INLINE vi vi_load(const void *p) {
+        return _mm512_load_si512(p);
+}
+
+KERN_INLINE vi vi_broadcast4(const void *p) {
+        int32_t v;
+
+        memcpy(&v, p, sizeof(v));
+        return _mm512_set1_epi32(v);
+}
+
+KERN_INLINE vi vi_add(vi a, vi b) {
+        return _mm512_add_epi32(a, b);
+}
+
+KERN_INLINE vi vi_sub(vi a, vi b) {
+        return _mm512_sub_epi32(a, b);
+}
+
+KERN_INLINE vi vi_slli(vi a, unsigned n) {
+        return _mm512_slli_epi32(a, n);
+}
+
+/* Sums of two products of an unsigned and a signed byte. */
+KERN_INLINE vi vi_dot2(vi u, vi s) {
+        return _mm512_maddubs_epi16(u, s);
+}
+
+KERN_INLINE vi vi_add16(vi a, vi b) {
+        return _mm512_add_epi16(a, b);
+}
+
+/* Pairs of int16, added. */
+KERN_INLINE vi vi_add_pairs(vi a) {
+        return _mm512_madd_epi16(a, _mm512_set1_epi16(1));
+}
+
+/* Bytes with the signs of others; what those of 0 leave is multiplied by 0. */
+KERN_INLINE vi vi_sign8(vi a, vi sign) {
+        return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(sign), _mm512_setzero_si512(), a);
+}
+
+KERN_INLINE vf vf_of_int(vi a) {
+        return _mm512_cvtepi32_ps(a);
+}
+
+KERN_INLINE vf vf_zero(void) {
+        return _mm512_setzero_ps();
+}
+
+KERN_INLINE vf vf_load(const void *p) {
+        return _mm512_load_ps(p);
+}
+
+KERN_INLINE void vf_store(float *p, vf a) {
+        _mm512_store_ps(p, a);
+}
+
+KERN_INLINE vf vf_broadcast(const float *p) {
+        return _mm512_set1_ps(*p);
+}
+
+KERN_INLINE vf vf_add(vf a, vf b) {
+        return _mm512_add_ps(a, b);
+}
+
+KERN_INLINE vf vf_mul(vf a, vf b) {
+        return _mm512_mul_ps(a, b);
+}
+
+KERN_INLINE vf vf_fma(vf a, vf b, vf c) {
+        return _mm512_fmadd_ps(a, b, c);
+}
+
+#if VEC_DOT4
+/* Adds products of 4 unsigned and signed bytes. */
+KERN_INLINE vi vi_dot4(vi sum, vi u, vi s) {
+        return _mm512_dpbusd_epi32(sum, u, s);
+}
+#endif
