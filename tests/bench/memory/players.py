@@ -43,7 +43,7 @@ class Confab:
         while not self.connects(path):
             if self.daemon.poll() is not None:
                 fail("confabd did not start")
-            time.sleep(0.01)
+            time.sleep(0.002)
         self.start_seconds = time.monotonic() - t0
         self.client = subprocess.Popen([self.b.program("say"), path], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)

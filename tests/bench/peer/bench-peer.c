@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench-peer MODEL THREADS MAX-ISA MAX-TOKENS: confab's side of `tools/bench peer`. It loads the model, prints its facts
+ * and then answers lines on stdin until stdin ends, one line of JSON each (bench.h), so that the tool can let both sides
+ * work in turn:
+ *
+ *      bandwidth SIZE      bytes a second that all threads together read of SIZE bytes, more than caches hold
+ *      prefill N           seconds of computing N tokens from nothing, in the chunks of the engine's default
+ *      onto DEPTH N        seconds of N tokens in one call behind DEPTH tokens
+ *      decode DEPTH N      seconds of N steps of one token each behind DEPTH tokens
+ *      streams S DEPTH N   seconds of N steps of S sequences, one token each, behind DEPTH tokens
+ *
+ * Tokens are random. The memory of DEPTH tokens is filled with random values instead of being computed: no kernel's time
+ * depends on them. A step ends with the greatest of the logits of each sequence, as a server's does.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ledger.h"
+#include "base/util.h"
+#include "bench.h"
+#include "engine/engine.h"
+#include "gguf/gguf.h"
+#include "kern/kern.h"
+#include "model/model.h"
+#include "seq/seq.h"
+
+#define MAX_STREAMS 64
+#define READ_TASKS 64
+#define READ_REPEAT 3
+
+struct rig {
+        struct gguf *gguf;
+        struct model *model;
+        struct kern *kern;
+        struct model_work *work;
+        struct model_info info;
+        struct ledger ledger;
+        struct seq_pool *pool;
+        void *pattern;   /* [the largest block] */
+        uint8_t *memory; /* [memory_size], to be read */
+        size_t memory_size;
+        uint32_t chunk, max_tokens;
+        uint64_t random;
+};
+
+static enum kern_isa isa_by_name(const char *name) {
+        for (int i = 0; i < KERN_N_ISA; i++)
+                if (!strcmp(name, kern_isa_name((enum kern_isa)i)))
+                        return (enum kern_isa)i;
+        bench_die("'%s' is no instruction set", name);
+}
+
+static void make_pattern(struct rig *r) {
+        size_t size = 0;
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                size = MAX(size, r->info.shape.size[c]);
+        r->pattern = bench_alloc(size);
+        for (size_t i = 0; i < size / 2; i++) /* as f16: magnitudes 1/8 to 1/2 */
+                ((uint16_t *)r->pattern)[i] =
+                        (uint16_t)((bench_random(&r->random) & 0x87ff) | 0x3000);
+}
+
+static void open_rig(struct rig *r, char **argv) {
+        const uint64_t any_hash = 1; /* nothing is stored */
+        struct model_options mo = {.kv_type = KERN_KV_F16, .weights_hash = &any_hash};
+        struct err e;
+
+        *r = (struct rig){.random = 7, .chunk = ENGINE_OPTIONS_DEFAULT.batch_tokens};
+        r->max_tokens = (uint32_t)bench_number(argv[4]);
+        bench_check(gguf_open(&r->gguf, argv[1], &e), &e, argv[1]);
+        bench_check(model_open(&r->model, r->gguf, &mo, &e), &e, argv[1]);
+        bench_check(kern_new(&r->kern, (unsigned)bench_number(argv[2]), isa_by_name(argv[3]), &e),
+                &e, "threads");
+        bench_check(model_work_new(&r->work, r->model, r->kern, MAX(r->chunk, MAX_STREAMS),
+                            MAX_STREAMS, &e),
+                &e, "activations");
+        model_info(r->model, &r->info);
+        r->ledger = LEDGER_INIT(0);
+        bench_check(seq_pool_new(&r->pool, &r->ledger, &r->info.shape, &e), &e, "pool");
+        /* Filling makes a sequence in one step. */
+        ledger_set_budget(
+                &r->ledger, 2 * seq_need(r->pool, r->max_tokens, r->max_tokens) +
+                                    MAX_STREAMS * seq_need(r->pool, r->info.block_tokens, 1));
+        make_pattern(r);
+}
+
+static void close_rig(struct rig *r) {
+        free(r->memory);
+        free(r->pattern);
+        seq_pool_free(r->pool);
+        model_work_free(r->work);
+        kern_free(r->kern);
+        model_free(r->model);
+        gguf_free(r->gguf);
+}
+
+/* --- sequences --- */
+
+static struct seq *sequence(struct rig *r, uint32_t n) {
+        struct seq *s = NULL;
+        struct err e;
+
+        bench_check(seq_new(&s, r->pool, &e), &e, "sequence");
+        if (n == 0)
+                return s;
+        if (seq_reserve(s, n, &e) != 0)
+                bench_die("the pool is too small for %u tokens", n);
+        for (enum seq_class c = SEQ_ALL; c <= SEQ_WINDOW; c++)
+                for (size_t i = 0; seq_table(s, c) && i * r->info.block_tokens < n; i++)
+                        if (seq_table(s, c)[i])
+                                memcpy(seq_table(s, c)[i], r->pattern, r->info.shape.size[c]);
+        if (seq_next_state(s))
+                memcpy(seq_next_state(s), r->pattern, r->info.shape.size[SEQ_STATE]);
+        seq_commit(s, n);
+        return s;
+}
+
+static int32_t any_token(struct rig *r) {
+        return (int32_t)(bench_random(&r->random) % r->info.n_vocab);
+}
+
+static int32_t greatest(const float *logits, uint32_t n) {
+        uint32_t best = 0;
+
+        for (uint32_t i = 1; i < n; i++)
+                if (logits[i] > logits[best])
+                        best = i;
+        return (int32_t)best;
+}
+
+/* Compute and commit @n tokens of one sequence in one call; logits of the last one if @last. */
+static void compute(struct rig *r, struct seq *s, uint32_t n, bool last) {
+        static struct model_token batch[ENGINE_MAX_BATCH];
+
+        if (seq_reserve(s, n, NULL) != 0)
+                bench_die("no room for %u tokens", n);
+        for (uint32_t i = 0; i < n; i++)
+                batch[i] = (struct model_token){.token = any_token(r),
+                        .pos = seq_n_tokens(s) + i,
+                        .seq = s,
+                        .want_logits = last && i + 1 == n};
+        (void)model_forward(r->work, batch, n, NULL); /* cannot fail */
+        if (last)
+                (void)greatest(model_logits(r->work, 0), r->info.n_vocab);
+        seq_commit(s, n);
+}
+
+static double prefill(struct rig *r, uint32_t depth, uint32_t n) {
+        struct seq *s = sequence(r, depth);
+        double t0 = bench_now();
+
+        for (uint32_t done = 0; done < n; done += r->chunk)
+                compute(r, s, MIN(n - done, r->chunk), done + r->chunk >= n);
+        t0 = bench_now() - t0;
+        seq_free(s);
+        return t0;
+}
+
+/* A step of all sequences; their tokens are replaced. */
+static void step(struct rig *r, struct seq *const *s, int32_t *tokens, uint32_t n) {
+        struct model_token batch[MAX_STREAMS];
+
+        for (uint32_t i = 0; i < n; i++) {
+                if (seq_reserve(s[i], 1, NULL) != 0)
+                        bench_die("no room for a token");
+                batch[i] = (struct model_token){.token = tokens[i],
+                        .pos = seq_n_tokens(s[i]),
+                        .seq = s[i],
+                        .want_logits = true};
+        }
+        (void)model_forward(r->work, batch, n, NULL);
+        for (uint32_t i = 0; i < n; i++) {
+                (void)greatest(model_logits(r->work, i), r->info.n_vocab);
+                tokens[i] = any_token(r);
+                seq_commit(s[i], 1);
+        }
+}
+
+static double decode(struct rig *r, uint32_t n_streams, uint32_t depth, uint32_t n_steps) {
+        struct seq *s[MAX_STREAMS];
+        int32_t tokens[MAX_STREAMS];
+        double t0;
+
+        for (uint32_t i = 0; i < n_streams; i++) {
+                s[i] = sequence(r, depth);
+                tokens[i] = any_token(r);
+        }
+        step(r, s, tokens, n_streams); /* as the peer's tools do it, so that all is warm */
+        t0 = bench_now();
+        for (uint32_t i = 0; i < n_steps; i++)
+                step(r, s, tokens, n_streams);
+        t0 = bench_now() - t0;
+        for (uint32_t i = 0; i < n_streams; i++)
+                seq_free(s[i]);
+        return t0;
+}
+
+/* --- the bandwidth --- */
+
+static volatile uint64_t sink;
+
+static void read_part(void *arg, size_t task, unsigned thread) {
+        typedef uint64_t vector __attribute__((vector_size(64)));
+        struct rig *r = arg;
+        const vector *p = (const vector *)(r->memory + task * (r->memory_size / READ_TASKS));
+        vector a = {0}, b = {0};
+
+        for (size_t i = 0; i < r->memory_size / READ_TASKS / sizeof(*p); i += 2) {
+                a ^= p[i];
+                b ^= p[i + 1];
+        }
+        a ^= b;
+        sink ^= a[0] ^ a[1] ^ a[2] ^ a[3] ^ a[4] ^ a[5] ^ a[6] ^ a[7];
+}
+
+static double bandwidth(struct rig *r, size_t size) {
+        double best = 0;
+
+        size -= size % (READ_TASKS * 128);
+        if (size != r->memory_size) {
+                free(r->memory);
+                r->memory = bench_alloc(size);
+                r->memory_size = size;
+        }
+        for (int i = 0; i < READ_REPEAT; i++) {
+                double t0 = bench_now();
+
+                kern_run(r->kern, READ_TASKS, read_part, r);
+                t0 = bench_now() - t0;
+                best = MAX(best, (double)size / t0);
+        }
+        return best;
+}
+
+/* --- lines --- */
+
+static void put_facts(struct rig *r) {
+        printf("{\"isa\":\"%s\",\"n_vocab\":%u,\"weights_size\":%llu,\"chunk\":%u}\n",
+                kern_isa_name(kern_isa(r->kern)), r->info.n_vocab,
+                (unsigned long long)r->info.weights_size, r->chunk);
+        fflush(stdout);
+}
+
+static void check_tokens(struct rig *r, uint64_t n) {
+        if (n > r->max_tokens)
+                bench_die("%llu tokens are more than %u", (unsigned long long)n, r->max_tokens);
+}
+
+static void answer(struct rig *r, const char *line) {
+        unsigned a, b, s;
+
+        if (sscanf(line, "bandwidth %u", &a) == 1) {
+                bench_put1("bandwidth", bandwidth(r, a));
+        } else if (sscanf(line, "prefill %u", &b) == 1) {
+                check_tokens(r, b);
+                bench_put1("prefill", prefill(r, 0, b));
+        } else if (sscanf(line, "onto %u %u", &a, &b) == 2 && b <= r->chunk) {
+                check_tokens(r, (uint64_t)a + b);
+                bench_put1("onto", prefill(r, a, b));
+        } else if (sscanf(line, "decode %u %u", &a, &b) == 2) {
+                check_tokens(r, (uint64_t)a + b + 1);
+                bench_put1("decode", decode(r, 1, a, b));
+        } else if (sscanf(line, "streams %u %u %u", &s, &a, &b) == 3 && s >= 1 &&
+                   s <= MAX_STREAMS) {
+                check_tokens(r, (uint64_t)s * (a + b + 1));
+                bench_put1("streams", decode(r, s, a, b));
+        } else {
+                bench_die("what is '%.40s'?", line);
+        }
+}
+
+int main(int argc, char **argv) {
+        struct rig r;
+        char line[256];
+
+        if (argc != 5) {
+                fputs("usage: bench-peer MODEL THREADS MAX-ISA MAX-TOKENS\n", stderr);
+                return 2;
+        }
+        open_rig(&r, argv);
+        put_facts(&r);
+        while (fgets(line, sizeof(line), stdin))
+                answer(&r, line);
+        close_rig(&r);
+        return 0;
+}
