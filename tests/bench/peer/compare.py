@@ -66,10 +66,11 @@ class PeerSide:
         self.server = self.server_setting = None
         self.random = random.Random(3)
 
-    def measure(self, test, setting):
+    def measure(self, test, setting, rough=False):
+        """@rough: without the warm-up of a prefill, which is another prefill."""
         kind, *n = test
         if kind == "prefill":
-            return self.root.bench(self.model, self.b.threads, setting, "-p", n[0])
+            return self.root.bench(self.model, self.b.threads, setting, "-p", n[0], *(["--no-warmup"] if rough else []))
         if kind == "decode":
             return self.root.bench(self.model, self.b.threads, setting, "-n", n[0])
         if kind == "streams":
@@ -126,8 +127,8 @@ class Best:
         if key not in self.found:
             tried = {}
             for setting in settings(row.test):
-                note(f"{row.part}: trying {row.what}: {words(setting)}")
-                tried[json.dumps(setting)] = peer.measure(row.test, setting)
+                tried[json.dumps(setting)] = peer.measure(row.test, setting, rough=True)
+                note(f"{row.part}: tried {row.what}: {words(setting)}: {tried[json.dumps(setting)]:.3g} s")
             self.found[key] = json.loads(min(tried, key=tried.get))
             with open(self.path + ".part", "w", encoding="utf-8") as f:
                 json.dump(self.found, f, indent=1)

@@ -82,7 +82,7 @@ class PeerRoot:
     # --- one run of a measuring program: seconds ---
 
     def bench(self, model, threads, setting, *test):
-        """llama-bench: one test (-p N or -n N), after its own warm-up."""
+        """llama-bench: one test (-p N or -n N, and more flags), after its own warm-up unless they say otherwise."""
         out = self.run("llama-bench", "-m", self.inside(model), "-t", threads, "-r", 1, "-o", "jsonl", "-p", 0, "-n", 0,
                        *flags(setting, "-fa", "-ub"), *test)
         return json.loads(out.splitlines()[-1])["samples_ns"][0] / 1e9

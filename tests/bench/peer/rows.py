@@ -58,11 +58,11 @@ def rows(o):
         found += [Row("shapes", model, f"{name}, {what}: {title}", test, Aims(1.5, 2))
                   for title, test in ((f"{64 if q else 512} tokens", ("prefill", 64 if q else 512)),
                                       ("one stream", ("decode", steps)))]
-    return [row for row in found if row.part in o.only]
+    return [row for row in found if row.part in o.only and o.rows in row.what]
 
 
 def settings(test):
     """The peer's settings worth trying: flash attention, and how many tokens it computes at a time."""
     kind, *n = test
-    sizes = {"prefill": [128, 512] + ([2048] if n[0] > 512 else [])}.get(kind, [512])
+    sizes = ([512] if kind != "prefill" else [128, 512] if n[0] <= 512 else [512, 2048])
     return [{"-fa": fa, "-ub": ub} for fa in ("on", "off") for ub in sizes]
