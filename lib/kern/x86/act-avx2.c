@@ -92,11 +92,15 @@ static void round_row(const float *x, size_t n_in, uint8_t *dst, size_t size) {
 
         memset(dst, 0, size);
         for (size_t b = 0; b < n_blocks; b++, x += KERN_ACT_BLOCK) {
+                int8_t *pair = q + b / 8 * 256 + b % 4 * 64 + b / 4 % 2 * 16, v[KERN_ACT_BLOCK];
                 float inverse;
 
                 d[b] = block_scale(x, &inverse);
-                if (inverse != 0)
-                        sums[b] = round_block(x, inverse, q + b * KERN_ACT_BLOCK);
+                if (inverse == 0)
+                        continue;
+                sums[b] = round_block(x, inverse, v);
+                memcpy(pair, v, 16);
+                memcpy(pair + 32, v + 16, 16);
         }
 }
 

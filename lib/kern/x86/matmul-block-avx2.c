@@ -14,50 +14,79 @@ KERN_INLINE bool is_signed(const struct block_kind kind) {
         return kind.form == FORM_BYTES || kind.form == FORM_IQ4;
 }
 
-KERN_INLINE __m256i values(const struct block_kind kind, const uint8_t *w) {
-        const uint8_t *p = w + values_at(kind);
-        __m256i v, codes;
-        __m128i n;
+/* Bits 0-15 and 16-31 of two blocks' fifth bits, as 16s. */
+KERN_INLINE __m256i spread_half(__m256i bits, unsigned half) {
+        const __m256i byte = _mm256_broadcastsi128_si256(
+                _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1));
+        const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
+        __m256i v = _mm256_shuffle_epi8(
+                bits, _mm256_add_epi8(byte, _mm256_set1_epi8((char)(2 * half))));
 
-        if (kind.form == FORM_BYTES)
-                return _mm256_loadu_si256((const __m256i *)p);
-        n = _mm_loadu_si128((const __m128i *)p);
-        v = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(n, 4), n), _mm256_set1_epi8(15));
-        if (kind.form == FORM_FIVE)
-                v = _mm256_or_si256(v, block_spread_bits(fifth_bits(kind, w)));
+        return _mm256_and_si256(
+                _mm256_cmpeq_epi8(_mm256_and_si256(v, bit), bit), _mm256_set1_epi8(16));
+}
+
+KERN_INLINE __m256i load_two(const uint8_t *a, const uint8_t *b) {
+        return _mm256_set_m128i(
+                _mm_loadu_si128((const __m128i *)b), _mm_loadu_si128((const __m128i *)a));
+}
+
+/* Values 0-15 (ret[0]) and 16-31 of two blocks. */
+KERN_INLINE void values(
+        const struct block_kind kind, const uint8_t *a, const uint8_t *b, __m256i *ret) {
+        size_t at = values_at(kind);
+        __m256i v = load_two(a + at, b + at), mask = _mm256_set1_epi8(15), codes, bits;
+
+        if (kind.form == FORM_BYTES) {
+                ret[0] = v;
+                ret[1] = load_two(a + at + 16, b + at + 16);
+                return;
+        }
+        ret[0] = _mm256_and_si256(v, mask);
+        ret[1] = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
+        if (kind.form == FORM_FIVE) {
+                bits = _mm256_set_m128i(_mm_set1_epi32((int)fifth_bits(kind, b)),
+                        _mm_set1_epi32((int)fifth_bits(kind, a)));
+                ret[0] = _mm256_or_si256(ret[0], spread_half(bits, 0));
+                ret[1] = _mm256_or_si256(ret[1], spread_half(bits, 1));
+        }
         if (kind.form == FORM_IQ4 || kind.form == FORM_MXFP4) {
                 codes = block_codes256(kind, is_signed(kind) ? 0 : 1 << kind.shift);
-                v = _mm256_shuffle_epi8(codes, v);
+                ret[0] = _mm256_shuffle_epi8(codes, ret[0]);
+                ret[1] = _mm256_shuffle_epi8(codes, ret[1]);
         }
-        return v;
 }
 
-/* 8 sums of 4 products of one block. */
-KERN_INLINE __m256i dot4(const struct block_kind kind, const uint8_t *w, const int8_t *q) {
-        __m256i x = _mm256_loadu_si256((const __m256i *)q), v = values(kind, w);
+/* 4 sums of 8 products of each of two blocks. */
+KERN_INLINE __m256i dot8(const struct block_kind kind, const __m256i *w, const int8_t *q) {
+        __m256i x0 = _mm256_loadu_si256((const __m256i *)q), ones = _mm256_set1_epi16(1);
+        __m256i x1 = _mm256_loadu_si256((const __m256i *)(q + 32)), p[2];
 
-        if (is_signed(kind)) {
-                /* w*x = |w| * (x with w's sign); |-128| is 128, unsigned. */
-                x = _mm256_sign_epi8(x, v);
-                v = _mm256_sign_epi8(v, v);
-        }
-        return _mm256_madd_epi16(_mm256_maddubs_epi16(v, x), _mm256_set1_epi16(1));
+        if (!is_signed(kind))
+                return _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(w[0], x0),
+                                                 _mm256_maddubs_epi16(w[1], x1)),
+                        ones);
+        /* w*x = |w| * (x with w's sign); |-128| is 128, unsigned. */
+        p[0] = _mm256_maddubs_epi16(_mm256_sign_epi8(w[0], w[0]), _mm256_sign_epi8(x0, w[0]));
+        p[1] = _mm256_maddubs_epi16(_mm256_sign_epi8(w[1], w[1]), _mm256_sign_epi8(x1, w[1]));
+        return _mm256_add_epi32(_mm256_madd_epi16(p[0], ones), _mm256_madd_epi16(p[1], ones));
 }
 
-/* The integer sums of 8 blocks. */
-KERN_INLINE __m256i isum8(const struct block_kind kind, const uint8_t *w, const int8_t *q) {
-        __m256i half[2];
+/* The integer sums of 8 blocks by each token. */
+KERN_INLINE void isum8(const struct block_kind kind, unsigned n_tokens, const uint8_t *w,
+        const int8_t *q, size_t x_stride, __m256i *ret) {
+        __m256i part[N_TOKENS][4];
 
-        KERN_UNROLL for (unsigned h = 0; h < 2; h++) {
-                __m256i a = dot4(kind, w + (4 * h) * kind.size, q + (4 * h) * 32);
-                __m256i b = dot4(kind, w + (4 * h + 1) * kind.size, q + (4 * h + 1) * 32);
-                __m256i c = dot4(kind, w + (4 * h + 2) * kind.size, q + (4 * h + 2) * 32);
-                __m256i d = dot4(kind, w + (4 * h + 3) * kind.size, q + (4 * h + 3) * 32);
+        KERN_UNROLL for (unsigned p = 0; p < 4; p++) {
+                __m256i v[2];
 
-                half[h] = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+                values(kind, w + p * kind.size, w + (p + 4) * kind.size, v);
+                KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) part[t][p] =
+                        dot8(kind, v, q + t * x_stride + 64 * p);
         }
-        return _mm256_add_epi32(_mm256_permute2x128_si256(half[0], half[1], 0x20),
-                _mm256_permute2x128_si256(half[0], half[1], 0x31));
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) ret[t] =
+                _mm256_hadd_epi32(_mm256_hadd_epi32(part[t][0], part[t][1]),
+                        _mm256_hadd_epi32(part[t][2], part[t][3]));
 }
 
 /* The f16 at the beginning of 8 blocks. */
@@ -86,15 +115,16 @@ KERN_INLINE __m256 weight_scales(const struct block_kind kind, const uint8_t *w)
 KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const uint8_t *w,
         const uint8_t *x, size_t x_stride, size_t n8, size_t b, __m256 lanes, __m256 *acc) {
         __m256 dw = weight_scales(kind, w), mw = _mm256_setzero_ps();
+        __m256i isum[N_TOKENS];
 
         if (kind.min)
                 mw = halves(kind, w + 2);
+        isum8(kind, n_tokens, w, (const int8_t *)((const float *)x + 2 * n8) + b * KERN_ACT_BLOCK,
+                x_stride, isum);
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) {
                 const float *d = (const float *)(x + t * x_stride);
-                const int32_t *sums = (const int32_t *)(d + n8);
-                const int8_t *q = (const int8_t *)(sums + n8);
-                __m256i sum = isum8(kind, w, q + b * KERN_ACT_BLOCK);
-                __m256i x_sum = _mm256_loadu_si256((const __m256i *)(sums + b));
+                __m256i sum = isum[t];
+                __m256i x_sum = _mm256_loadu_si256((const __m256i *)(d + n8 + b));
                 __m256 dx = _mm256_loadu_ps(d + b), v;
 
                 if (!is_signed(kind) && !kind.min)
