@@ -24,6 +24,7 @@ KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w
         const int16_t *sums, size_t x_stride, size_t b, struct super_sums *ret) {
         __m256i scales, second, acc[N_TOKENS];
 
+        super_prefetch(type, w + SUPER_PREFETCH);
         super_scales(type, w, &scales, &second);
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm256_setzero_si256();
         KERN_UNROLL for (unsigned s = 0; s < 8; s++) {

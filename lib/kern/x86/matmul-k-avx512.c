@@ -91,6 +91,7 @@ KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w
         __m256i scales, second;
         __m512i acc[N_TOKENS], all;
 
+        super_prefetch(type, w + SUPER_PREFETCH);
         super_scales(type, w, &scales, &second);
         all = _mm512_broadcast_i64x4(scales);
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm512_setzero_si512();

@@ -71,9 +71,10 @@ KERN_INLINE void interleave4(const __m256i *v, uint8_t *to) {
         }
 }
 
-/* n_blocks <= CHUNK blocks from the multiple b of 8 on, of 4 rows. */
-KERN_INLINE void unpack_group(const struct block_kind kind, const uint8_t *const *w, size_t b,
-        size_t n_blocks, struct panel *ret, size_t group) {
+/* n_blocks <= CHUNK blocks from the multiple b of 8 on, of 4 rows. @next: bytes to the rows that are unpacked
+ * after these; they are asked for, as so many streams at a time are not foreseen. */
+KERN_INLINE void unpack_group(const struct block_kind kind, const uint8_t *const *w, size_t next,
+        size_t b, size_t n_blocks, struct panel *ret, size_t group) {
         uint8_t *to = ret->q + group * CHUNK * block_q_size(kind);
 
         for (size_t i = 0; i < n_blocks; i++) {
@@ -84,6 +85,7 @@ KERN_INLINE void unpack_group(const struct block_kind kind, const uint8_t *const
 
                 KERN_UNROLL for (unsigned r = 0; r < TILE_ROWS; r++) {
                         p[r] = w[r] + (b + i) * kind.size;
+                        __builtin_prefetch(p[r] + next);
                         v[r] = block_values_unsigned(kind, p[r]);
                 }
                 _mm_store_ps(ret->d[group][i % 8][i / 8], block_scales4(kind, p));
@@ -327,7 +329,7 @@ KERN_INLINE void panel_by_pass(const struct block_kind kind, const struct kern_m
                                        (row + (g * TILE_ROWS + r < n_rows ? g * TILE_ROWS + r
                                                                           : n_rows - 1)) *
                                                w->row_size;
-                        unpack_group(kind, p, b, n, &panel, g);
+                        unpack_group(kind, p, PANEL * w->row_size, b, n, &panel, g);
                 }
                 for (size_t v = v0, i = 0; v < v1; v += TILE_VECS, i++)
                         switch (v1 - v) {

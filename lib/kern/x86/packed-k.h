@@ -81,7 +81,9 @@ KERN_INLINE void k_unpack(enum quant_type type, bool twice, int add, const struc
                                    (row + (r < n_rows ? r : n_rows - 1)) * w->row_size +
                                    b * super_size(type);
 
-                for (size_t i = 0; i < n_blocks; i++, p += super_size(type))
+                for (size_t i = 0; i < n_blocks; i++, p += super_size(type)) {
+                        super_prefetch(type, p + K_ROWS * w->row_size);
                         k_unpack_block(type, twice, add, p, ret, r, i);
+                }
         }
 }

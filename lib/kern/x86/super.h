@@ -239,3 +239,9 @@ KERN_INLINE void super_put_sums(enum quant_type type, __m256i isum, __m256i seco
         ret->isum[b] = isum;
         ret->msum[b] = v;
 }
+
+/* Bytes ahead: what processors foresee by themselves does not keep one core busy. */
+#define SUPER_PREFETCH 4608
+KERN_INLINE void super_prefetch(enum quant_type type, const uint8_t *w) {
+        KERN_UNROLL for (size_t i = 0; i < super_size(type); i += 64) __builtin_prefetch(w + i);
+}
