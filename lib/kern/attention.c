@@ -238,7 +238,7 @@ static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, un
         uint32_t start, const struct kern_attn_kv *k, const struct kern_attn_kv *v) {
         enum kern_kv_type type = j->a->layout.type;
         _Alignas(64) float s[KERN_ATTN_TILE][KERN_ATTN_GROUP];
-        unsigned j0[KERN_ATTN_TILE], j1[KERN_ATTN_TILE];
+        struct kern_attn_range seen[KERN_ATTN_TILE];
         float c[KERN_ATTN_TILE];
 
         (j->a->layout.latent ? j->ops->latent_scores : j->ops->attn_scores)[type](
@@ -246,15 +246,16 @@ static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, un
         for (unsigned i = 0; i < n; i++) {
                 uint32_t first = t->first[i0 + i], last = t->last[i0 + i];
 
-                j0[i] = first > start ? first - start : 0;
-                j1[i] = MIN(last - start, (uint32_t)KERN_ATTN_GROUP - 1) + 1;
-                c[i] = j->ops->attn_probs(s[i], j0[i], j1[i], j->a->softcap, &t->state[i0 + i]);
+                seen[i].from = first > start ? first - start : 0;
+                seen[i].to = MIN(last - start, (uint32_t)KERN_ATTN_GROUP - 1) + 1;
         }
+        j->ops->attn_probs(s, seen, n, j->a->softcap, t->state + i0, c);
         for (unsigned i = 0, end; i < n; i = end) {
-                for (end = i + 1; end < n && j0[end] == j0[i] && j1[end] == j1[i];)
+                for (end = i + 1;
+                        end < n && seen[end].from == seen[i].from && seen[end].to == seen[i].to;)
                         end++;
                 j->ops->attn_values[type](v, (const float(*)[KERN_ATTN_GROUP])(s + i), c + i,
-                        t->o + i0 + i, end - i, j0[i], j1[i]);
+                        t->o + i0 + i, end - i, seen[i].from, seen[i].to);
         }
 }
 
@@ -263,27 +264,21 @@ static void prefetch(const void *p, size_t size) {
                 __builtin_prefetch((const uint8_t *)p + b);
 }
 
-/* Prefetch the keys and values of one group while another is computed. K and V of a group are short
- * pieces, which the hardware does not prefetch by itself. */
+/* Of the group that comes next: the kernels prefetch its keys and values (short pieces, which the
+ * hardware does not prefetch by itself), little by little, but those of latent rows and scales. */
 static void prefetch_group(const struct kern_kv_layout *l, const struct kern_attn_kv *k,
         const struct kern_attn_kv *v) {
-        size_t es = element_size(l), row = KERN_ATTN_GROUP * es;
+        size_t groups = k->head_dim / KERN_KV_GROUP;
 
-        if (l->latent || k->stride == KERN_ATTN_GROUP)
-                prefetch(k->x, k->head_dim * row);
-        else
-                for (size_t c = 0; c < k->head_dim; c++)
-                        prefetch((const uint8_t *)k->x + c * k->stride * es, row);
-        if (!l->latent)
-                prefetch(v->x, v->head_dim * row);
-        if (l->type != KERN_KV_Q8_0)
-                return;
         if (l->latent) {
-                prefetch(k->scales,
-                        k->head_dim / KERN_KV_GROUP * KERN_ATTN_GROUP * sizeof(*k->scales));
+                prefetch(k->x, k->head_dim * KERN_ATTN_GROUP * element_size(l));
+                if (l->type == KERN_KV_Q8_0)
+                        prefetch(k->scales, groups * KERN_ATTN_GROUP * sizeof(*k->scales));
                 return;
         }
-        for (size_t g = 0; g < k->head_dim / KERN_KV_GROUP; g++)
+        if (l->type != KERN_KV_Q8_0)
+                return;
+        for (size_t g = 0; g < groups; g++)
                 prefetch(k->scales + g * k->stride, KERN_ATTN_GROUP * sizeof(*k->scales));
         prefetch(v->scales, v->head_dim / KERN_KV_GROUP * KERN_ATTN_GROUP * sizeof(*v->scales));
 }
@@ -326,14 +321,18 @@ static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, 
                 if (more) {
                         find_group(j, blocks, kv_head, start + KERN_ATTN_GROUP, &next_k, &next_v);
                         prefetch_group(l, &next_k, &next_v);
+                        k.next = next_k.x;
+                        v.next = next_v.x;
                 }
                 for (unsigned i = 0, end; i < t->n; i = end) {
                         for (end = i; end < t->n && sees(t, end, start);)
                                 end++;
-                        if (end > i)
+                        if (end > i) {
                                 walk_group(j, t, i, end - i, start, &k, &v);
-                        else
+                                k.next = v.next = NULL;
+                        } else {
                                 end++;
+                        }
                 }
                 if (!more)
                         break;

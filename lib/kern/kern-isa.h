@@ -83,6 +83,9 @@ struct kern_attn_kv {
         uint16_t *scales; /* f16; only of KERN_KV_Q8_0 */
         size_t stride;    /* in elements */
         size_t head_dim;
+        /* The elements of the group that comes next, laid out alike, or NULL: to be prefetched
+         * bit by bit while this group is computed, so that memory is never idle. */
+        const void *next;
 };
 /* n_q queries against the keys of one group: s[i][j] = scale * (q[i] . k_j). */
 typedef void kern_attn_scores_fn(const struct kern_attn_kv *k, const float *const *q, unsigned n_q,
@@ -94,6 +97,13 @@ typedef void kern_attn_values_fn(const struct kern_attn_kv *v, const float (*p)[
 struct kern_softmax_state {
         float m, sum;
 };
+/* The keys of a group that a query sees: [from, to). */
+struct kern_attn_range {
+        unsigned from, to;
+};
+/* For each query i: s[i] becomes p, the state goes on, c[i] is what o[i] is to be scaled by. */
+typedef void kern_attn_probs_fn(float (*s)[KERN_ATTN_GROUP], const struct kern_attn_range *seen,
+        unsigned n_q, float softcap, struct kern_softmax_state *state, float *c);
 
 typedef void kern_activate_fn(const float *gate, const float *up, float *y, size_t n);
 
@@ -160,9 +170,7 @@ struct kern_ops {
         kern_attn_scores_fn *attn_scores[KERN_N_KV];
         kern_attn_values_fn *attn_values[KERN_N_KV];
         kern_attn_scores_fn *latent_scores[KERN_N_KV]; /* keys are latent rows */
-        /* One group of one query: s becomes p, visible are [j0, j1); returns c. */
-        float (*attn_probs)(
-                float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st);
+        kern_attn_probs_fn *attn_probs;
         void (*f32_to_f16)(const float *x, uint16_t *y, size_t n);
         /* n / KERN_KV_GROUP groups to int8 and scales, as kern.h defines Q8_0. */
         void (*kv_round)(const float *x, int8_t *q, uint16_t *scales, size_t n);

@@ -54,7 +54,7 @@ static void scores_q8_0(const struct kern_attn_kv *k, const float *const *q, uns
         scores(KERN_KV_Q8_0, k, q, n_q, scale, s);
 }
 
-static float probs(
+static float probs1(
         float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st) {
         float pair[16], mn, c;
 
@@ -74,6 +74,12 @@ static float probs(
         st->m = mn;
         st->sum = fmaf(st->sum, c, kern_tree16(pair));
         return c;
+}
+
+static void probs(float (*s)[KERN_ATTN_GROUP], const struct kern_attn_range *seen, unsigned n_q,
+        float softcap, struct kern_softmax_state *state, float *c) {
+        for (unsigned i = 0; i < n_q; i++)
+                c[i] = probs1(s[i], seen[i].from, seen[i].to, softcap, &state[i]);
 }
 
 KERN_INLINE void values(enum kern_kv_type type, const struct kern_attn_kv *v,

@@ -6,6 +6,7 @@
  * keys).
  */
 #include "kern/x86/avx512.h"
+#include "kern/x86/quad.h"
 
 /* 16 elements; those of Q8_0 without their scales. */
 KERN_INLINE __m512 load16(enum kern_kv_type type, const void *p, size_t i) {
@@ -24,9 +25,19 @@ KERN_INLINE __m512 load_first(enum kern_kv_type type, const void *p, size_t i, _
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, (const uint16_t *)p + i));
 }
 
-/* Some channels; with Q8_0 they are one group and share their scales. */
+KERN_INLINE size_t element_size(enum kern_kv_type type) {
+        return type == KERN_KV_F32 ? 4 : type == KERN_KV_F16 ? 2 : 1;
+}
+
+KERN_INLINE void prefetch(const uint8_t *p, size_t size) {
+        KERN_UNROLL for (size_t b = 0; b < size; b += 64)
+                _mm_prefetch((const char *)p + b, _MM_HINT_T0);
+}
+
+/* Some channels; with Q8_0 they are one group and share their scales. @next as in struct
+ * kern_attn_kv. */
 KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, const struct kern_attn_kv *k,
-        const float *const *q, size_t c0, size_t c1, __m512 (*acc)[2]) {
+        const float *const *q, size_t c0, size_t c1, const uint8_t *next, __m512 (*acc)[2]) {
         size_t at = c0 / KERN_KV_GROUP * k->stride;
         __m512 s0 = _mm512_setzero_ps(), s1 = s0;
 
@@ -38,6 +49,9 @@ KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, const str
                 __m512 k0 = load16(type, k->x, c * k->stride);
                 __m512 k1 = load16(type, k->x, c * k->stride + 16);
 
+                if (next)
+                        prefetch(next + c * k->stride * element_size(type),
+                                KERN_ATTN_GROUP * element_size(type));
                 if (type == KERN_KV_Q8_0) {
                         k0 = _mm512_mul_ps(k0, s0);
                         k1 = _mm512_mul_ps(k1, s1);
@@ -52,15 +66,15 @@ KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, const str
 }
 
 KERN_INLINE void scores_bundle(enum kern_kv_type type, unsigned n_q, const struct kern_attn_kv *k,
-        const float *const *q, float scale, float (*s)[KERN_ATTN_GROUP]) {
+        const float *const *q, const uint8_t *next, float scale, float (*s)[KERN_ATTN_GROUP]) {
         __m512 acc[8][2], sv = _mm512_set1_ps(scale);
 
         KERN_UNROLL for (unsigned i = 0; i < n_q; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
         if (type == KERN_KV_Q8_0)
                 for (size_t c = 0; c < k->head_dim; c += KERN_KV_GROUP)
-                        scores_channels(type, n_q, k, q, c, c + KERN_KV_GROUP, acc);
+                        scores_channels(type, n_q, k, q, c, c + KERN_KV_GROUP, next, acc);
         else
-                scores_channels(type, n_q, k, q, 0, k->head_dim, acc);
+                scores_channels(type, n_q, k, q, 0, k->head_dim, next, acc);
         KERN_UNROLL for (unsigned i = 0; i < n_q; i++) {
                 _mm512_storeu_ps(s[i], _mm512_mul_ps(acc[i][0], sv));
                 _mm512_storeu_ps(s[i] + 16, _mm512_mul_ps(acc[i][1], sv));
@@ -69,29 +83,31 @@ KERN_INLINE void scores_bundle(enum kern_kv_type type, unsigned n_q, const struc
 
 KERN_INLINE void scores(enum kern_kv_type type, const struct kern_attn_kv *k, const float *const *q,
         unsigned n_q, float scale, float (*s)[KERN_ATTN_GROUP]) {
-        for (; n_q >= 8; n_q -= 8, q += 8, s += 8)
-                scores_bundle(type, 8, k, q, scale, s);
+        const uint8_t *next = k->next;
+
+        for (; n_q >= 8; n_q -= 8, q += 8, s += 8, next = NULL)
+                scores_bundle(type, 8, k, q, next, scale, s);
         switch (n_q) {
         case 7:
-                scores_bundle(type, 7, k, q, scale, s);
+                scores_bundle(type, 7, k, q, next, scale, s);
                 break;
         case 6:
-                scores_bundle(type, 6, k, q, scale, s);
+                scores_bundle(type, 6, k, q, next, scale, s);
                 break;
         case 5:
-                scores_bundle(type, 5, k, q, scale, s);
+                scores_bundle(type, 5, k, q, next, scale, s);
                 break;
         case 4:
-                scores_bundle(type, 4, k, q, scale, s);
+                scores_bundle(type, 4, k, q, next, scale, s);
                 break;
         case 3:
-                scores_bundle(type, 3, k, q, scale, s);
+                scores_bundle(type, 3, k, q, next, scale, s);
                 break;
         case 2:
-                scores_bundle(type, 2, k, q, scale, s);
+                scores_bundle(type, 2, k, q, next, scale, s);
                 break;
         case 1:
-                scores_bundle(type, 1, k, q, scale, s);
+                scores_bundle(type, 1, k, q, next, scale, s);
                 break;
         }
 }
@@ -111,37 +127,95 @@ static void scores_q8_0(const struct kern_attn_kv *k, const float *const *q, uns
         scores(KERN_KV_Q8_0, k, q, n_q, scale, s);
 }
 
-static float probs(
-        float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st) {
-        uint32_t seen = (uint32_t)((UINT64_C(1) << j1) - (UINT64_C(1) << j0));
-        __mmask16 m0 = (__mmask16)seen, m1 = (__mmask16)(seen >> 16);
-        __m512 none = _mm512_set1_ps(-INFINITY), mv;
-        __m512 s0 = _mm512_loadu_ps(s), s1 = _mm512_loadu_ps(s + 16);
-        float mn, c;
+KERN_INLINE __mmask16 seen_lanes(struct kern_attn_range seen, unsigned l) {
+        uint32_t lanes = (uint32_t)((UINT64_C(1) << seen.to) - (UINT64_C(1) << seen.from));
 
-        if (softcap != 0) {
-                s0 = softcap16(s0, softcap);
-                s1 = softcap16(s1, softcap);
+        return (__mmask16)(lanes >> 16 * l);
+}
+
+/* The scores of a query, capped, -inf where it sees nothing. */
+KERN_INLINE void finish_scores(float *s, struct kern_attn_range seen, float softcap) {
+        for (unsigned l = 0; l < 2; l++) {
+                __m512 v = _mm512_loadu_ps(s + 16 * l);
+
+                if (softcap != 0)
+                        v = softcap16(v, softcap);
+                v = _mm512_mask_mov_ps(_mm512_set1_ps(-INFINITY), seen_lanes(seen, l), v);
+                _mm512_storeu_ps(s + 16 * l, v);
         }
-        s0 = _mm512_mask_mov_ps(none, m0, s0);
-        s1 = _mm512_mask_mov_ps(none, m1, s1);
-        mn = kern_max2(st->m, maxtree16(_mm512_max_ps(s0, s1)));
-        c = kern_exp(st->m - mn);
-        mv = _mm512_set1_ps(mn);
-        s0 = _mm512_maskz_mov_ps(m0, exp16(_mm512_sub_ps(s0, mv)));
-        s1 = _mm512_maskz_mov_ps(m1, exp16(_mm512_sub_ps(s1, mv)));
-        _mm512_storeu_ps(s, s0);
-        _mm512_storeu_ps(s + 16, s1);
-        st->m = mn;
-        st->sum = fmaf(st->sum, c, tree16(_mm512_add_ps(s0, s1)));
-        return c;
+}
+
+/* Up to four queries. */
+KERN_INLINE void probs_quad(bool masked, unsigned n_q, float (*s)[KERN_ATTN_GROUP],
+        const struct kern_attn_range *seen, struct kern_softmax_state *state, float *c) {
+        __m256 b[4], quad = quad_load(state, n_q), m, cv;
+
+        KERN_UNROLL for (unsigned i = 0; i < 4; i++) {
+                const float *v = s[i < n_q ? i : 0];
+                __m512 a = _mm512_max_ps(_mm512_loadu_ps(v), _mm512_loadu_ps(v + 16));
+
+                b[i] = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+        }
+        m = _mm256_max_ps(quad, quad_tree8(false, b));
+        cv = _mm512_castps512_ps256(exp16(_mm512_castps256_ps512(_mm256_sub_ps(quad, m))));
+        KERN_UNROLL for (unsigned i = 0; i < n_q; i++) {
+                __m512 p[2], a,
+                        mv = _mm512_broadcastss_ps(_mm256_castps256_ps128(quad_spread(m, i)));
+
+                KERN_UNROLL for (unsigned l = 0; l < 2; l++) {
+                        p[l] = exp16(_mm512_sub_ps(_mm512_loadu_ps(s[i] + 16 * l), mv));
+                        if (masked)
+                                p[l] = _mm512_maskz_mov_ps(seen_lanes(seen[i], l), p[l]);
+                        _mm512_storeu_ps(s[i] + 16 * l, p[l]);
+                }
+                a = _mm512_add_ps(p[0], p[1]);
+                b[i] = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+        }
+        KERN_UNROLL for (unsigned i = n_q; i < 4; i++) b[i] = b[0];
+        quad_store(state, n_q, quad_next(quad, m, cv, quad_tree8(true, b)));
+        quad_store_c(c, n_q, cv);
+}
+
+KERN_INLINE void probs_all(bool masked, unsigned n_q, float (*s)[KERN_ATTN_GROUP],
+        const struct kern_attn_range *seen, struct kern_softmax_state *state, float *c) {
+        for (; n_q >= 4; n_q -= 4, s += 4, seen += 4, state += 4, c += 4)
+                probs_quad(masked, 4, s, seen, state, c);
+        switch (n_q) {
+        case 3:
+                probs_quad(masked, 3, s, seen, state, c);
+                break;
+        case 2:
+                probs_quad(masked, 2, s, seen, state, c);
+                break;
+        case 1:
+                probs_quad(masked, 1, s, seen, state, c);
+                break;
+        }
+}
+
+static void probs(float (*s)[KERN_ATTN_GROUP], const struct kern_attn_range *seen, unsigned n_q,
+        float softcap, struct kern_softmax_state *state, float *c) {
+        bool masked = false;
+
+        for (unsigned i = 0; i < n_q; i++) {
+                bool all = seen[i].from == 0 && seen[i].to == KERN_ATTN_GROUP;
+
+                if (!all || softcap != 0)
+                        finish_scores(s[i], seen[i], softcap);
+                masked |= !all;
+        }
+        if (masked)
+                probs_all(true, n_q, s, seen, state, c);
+        else
+                probs_all(false, n_q, s, seen, state, c);
 }
 
 /* n_v registers of channels from d on; the last holds the lanes of @m. With Q8_0 two registers
- * are a group (n_v is even, d the start of a group, @m all). */
+ * are a group (n_v is even, d the start of a group, @m all). @next as in struct kern_attn_kv. */
 KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_v,
         const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP], const float *c,
-        float *const *o, unsigned j0, unsigned j1, size_t d, __mmask16 m) {
+        float *const *o, unsigned j0, unsigned j1, size_t d, __mmask16 m, const uint8_t *next) {
+        size_t size = element_size(type);
         __m512 acc[8][4];
 
         KERN_UNROLL for (unsigned i = 0; i < n_q; i++) KERN_UNROLL for (unsigned l = 0; l < n_v;
@@ -152,6 +226,8 @@ KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
                 size_t at = j * v->stride + d;
                 __m512 vv[4];
 
+                if (next)
+                        prefetch(next + at * size, 16 * n_v * size);
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) {
                         vv[l] = l + 1 < n_v || type == KERN_KV_Q8_0
                                         ? load16(type, v->x, at + 16 * l)
@@ -176,47 +252,49 @@ KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
 /* n_q queries, n_v registers of channels at a time. */
 KERN_INLINE void values_queries(enum kern_kv_type type, unsigned n_q, unsigned n_v,
         const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP], const float *c,
-        float *const *o, unsigned j0, unsigned j1) {
+        float *const *o, unsigned j0, unsigned j1, const uint8_t *next) {
         size_t d = 0, n = v->head_dim;
 
         for (; d + 16 * n_v <= n; d += 16 * n_v)
-                values_bundle(type, n_q, n_v, v, p, c, o, j0, j1, d, 0xffff);
+                values_bundle(type, n_q, n_v, v, p, c, o, j0, j1, d, 0xffff, next);
         if (type == KERN_KV_Q8_0) {
                 for (; d < n; d += KERN_KV_GROUP)
-                        values_bundle(type, n_q, 2, v, p, c, o, j0, j1, d, 0xffff);
+                        values_bundle(type, n_q, 2, v, p, c, o, j0, j1, d, 0xffff, next);
                 return;
         }
         for (; d < n; d += 16)
                 values_bundle(type, n_q, 1, v, p, c, o, j0, j1, d,
-                        n - d < 16 ? first_lanes(n - d) : 0xffff);
+                        n - d < 16 ? first_lanes(n - d) : 0xffff, next);
 }
 
 KERN_INLINE void values(enum kern_kv_type type, const struct kern_attn_kv *v,
         const float (*p)[KERN_ATTN_GROUP], const float *c, float *const *o, unsigned n_q,
         unsigned j0, unsigned j1) {
-        for (; n_q >= 8; n_q -= 8, p += 8, c += 8, o += 8)
-                values_queries(type, 8, 2, v, p, c, o, j0, j1);
+        const uint8_t *next = v->next;
+
+        for (; n_q >= 8; n_q -= 8, p += 8, c += 8, o += 8, next = NULL)
+                values_queries(type, 8, 2, v, p, c, o, j0, j1, next);
         switch (n_q) {
         case 7:
-                values_queries(type, 7, 2, v, p, c, o, j0, j1);
+                values_queries(type, 7, 2, v, p, c, o, j0, j1, next);
                 break;
         case 6:
-                values_queries(type, 6, 4, v, p, c, o, j0, j1);
+                values_queries(type, 6, 4, v, p, c, o, j0, j1, next);
                 break;
         case 5:
-                values_queries(type, 5, 4, v, p, c, o, j0, j1);
+                values_queries(type, 5, 4, v, p, c, o, j0, j1, next);
                 break;
         case 4:
-                values_queries(type, 4, 4, v, p, c, o, j0, j1);
+                values_queries(type, 4, 4, v, p, c, o, j0, j1, next);
                 break;
         case 3:
-                values_queries(type, 3, 4, v, p, c, o, j0, j1);
+                values_queries(type, 3, 4, v, p, c, o, j0, j1, next);
                 break;
         case 2:
-                values_queries(type, 2, 4, v, p, c, o, j0, j1);
+                values_queries(type, 2, 4, v, p, c, o, j0, j1, next);
                 break;
         case 1:
-                values_queries(type, 1, 4, v, p, c, o, j0, j1);
+                values_queries(type, 1, 4, v, p, c, o, j0, j1, next);
                 break;
         }
 }
