@@ -32,9 +32,8 @@
  * 7. During a step no request ends. Requests that fail or turn out to be complete are marked
  *    (generation.end), and sched.c ends them afterwards.
  *
- * a and b come from sums that fade, of the time per token over 1/n (t/n = b + a/n), so that small
- * steps count as much as large ones. Until steps of different sizes were seen, a is taken to be 0:
- * no user gains from an unknown a.
+ * a and b are learned (cost.c, rule 4). Until steps of different sizes were seen, a is taken to be 0: no
+ * user gains from an unknown a.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,10 +44,6 @@
 #define BURST(n) ((n) > 4 ? (double)((n) / 4) : 1.0)
 #define BACKGROUND_PART 8
 #define RATE_TOKENS 16 /* smaller steps do not show the speed of prefill */
-#define COSTS_FADE 0.98
-#define COSTS_OUTLIER 4.0   /* times the expected: something else held the processors */
-#define COSTS_KNOWN 8.0     /* steps before an outlier can be recognised */
-#define COSTS_SPREAD 0.0001 /* the least variance of 1/n that tells a and b apart */
 
 /* The step that is being built. */
 struct step {
@@ -63,37 +58,6 @@ struct step {
         struct request *prompts[ENGINE_MAX_ACTIVE]; /* with tokens in this step */
         size_t n_prompts;
 };
-
-/* --- what a step costs --- */
-
-static void costs_note(struct engine *engine, size_t n, uint64_t usec) {
-        struct costs *c = &engine->run->costs;
-        double x = 1 / (double)n, y = (double)usec * x, expected, spread;
-
-        expected = c->token_usec + c->step_usec * x;
-        if (c->w > COSTS_KNOWN && expected > 0)
-                y = MIN(y, COSTS_OUTLIER * expected);
-        c->w = c->w * COSTS_FADE + 1;
-        c->x = c->x * COSTS_FADE + x;
-        c->y = c->y * COSTS_FADE + y;
-        c->xx = c->xx * COSTS_FADE + x * x;
-        c->xy = c->xy * COSTS_FADE + x * y;
-        spread = c->xx / c->w - c->x / c->w * (c->x / c->w);
-        if (spread < COSTS_SPREAD)
-                return;
-        c->step_usec = MAX((c->xy / c->w - c->x / c->w * (c->y / c->w)) / spread, 0.0);
-        c->token_usec = MAX(c->y / c->w - c->step_usec * (c->x / c->w), 0.0);
-}
-
-/* a/b, in tokens; a value above a whole batch makes no difference. */
-static double costs_ratio(const struct engine *engine) {
-        const struct costs *c = &engine->run->costs;
-        double most = engine->o.batch_tokens;
-
-        return c->step_usec < most * c->token_usec ? c->step_usec / c->token_usec
-               : c->step_usec > 0                  ? most
-                                                   : 0;
-}
 
 /* --- shares --- */
 
@@ -167,7 +131,7 @@ static void find_shares(struct step *s) {
 
         for (size_t i = 0; i < s->n_class; i++)
                 least = MIN(least, (double)s->flows[i]->wanted);
-        least += costs_ratio(s->engine);
+        least += cost_ratio(&s->engine->run->cost, all);
         s->share = MIN(least, all / (double)MAX(s->n_class, (size_t)1));
         s->background_share =
                 MIN(least, all) / BACKGROUND_PART / (double)MAX(s->n_background, (size_t)1);
@@ -428,6 +392,15 @@ static bool compute_recalling(struct step *s) {
         return true;
 }
 
+/* The keys that a row looks at, on average. */
+static double mean_depth(const struct model_token *batch, size_t n) {
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++)
+                sum += batch[i].pos + 1;
+        return sum / (double)n;
+}
+
 /* One forward call, with the tokens that can be computed now. */
 static void compute(struct step *s) {
         struct engine *engine = s->engine;
@@ -440,7 +413,8 @@ static void compute(struct step *s) {
                 start = clock_monotonic_usec();
                 model_forward(engine->run->work, engine->run->batch, s->n, NULL);
                 start = clock_monotonic_usec() - start;
-                costs_note(engine, s->n, start);
+                cost_observe(&engine->run->cost, (uint32_t)s->n,
+                        mean_depth(engine->run->batch, s->n), start);
                 if (s->n >= RATE_TOKENS)
                         recall_note_computed(engine, s->n, start);
                 settle_debts(s);

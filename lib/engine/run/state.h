@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The state of this floor, and functions that its files share. */
+#include "engine/run/cost.h"
 #include "engine/run/run.h"
 #include "grammar/grammar.h"
 #include "kern/kern.h"
@@ -163,12 +164,6 @@ struct user {
         struct flow flow[2]; /* [1]: background */
 };
 
-/* The time of a step of n tokens (batch.c): sums that fade, over x = 1/n and y = time/n. */
-struct costs {
-        double w, x, y, xx, xy;
-        double step_usec, token_usec; /* a and b */
-};
-
 struct run {
         struct model_work *work;
         struct sample_work *sampler;
@@ -181,7 +176,7 @@ struct run {
         struct list followers; /* of attach.c */
         int64_t floor[2];      /* least service of the working flows, by class */
         uint64_t next_order;
-        struct costs costs;
+        struct cost cost; /* of steps */
         /* constraint.c */
         struct list constraints;     /* least recently used first */
         struct grammar_vocab *vocab; /* made by the thread that tokenises, when first needed */
