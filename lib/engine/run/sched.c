@@ -40,8 +40,9 @@
  *       requests always lose their memory. A fresh flow takes a place from a flow that is not
  *       fresh even if their service is equal; a flow is fresh only once.
  *    Among several flows the one with the most places loses one, then the one with the most
- *    service; among its requests the latest to arrive. A flow never parks its own requests, and no
- *    request is parked in the step in which it got its place: so this ends.
+ *    service; among its requests the latest to arrive, but rather one that can go at once (rule 2).
+ *    A flow never parks its own requests, and no request is parked in the step in which it got its
+ *    place: so this ends.
  * 5. Service is the number of tokens computed for a flow. A flow that comes to work starts with two
  *    turns less than the least service of the working flows, or with what it had if that is more.
  *    In the first case it is fresh until it has its first token. So a new user gets a place at
@@ -305,8 +306,13 @@ static int may_go(struct engine *engine, struct request *victim, const struct re
                        : STAYS;
 }
 
-/* Of two requests that may be parked for the same reason: does @a go rather than @b? If memory is
- * being read for one of them, it would have to be read again. */
+/* One that is storing its input cannot be parked now, and memory that is being read for one would have to
+ * be read again. */
+static bool goes_badly(const struct request *request) {
+        return generation_in(request)->storing == STORING || generation_in(request)->recall.reading;
+}
+
+/* Of two requests that may be parked for the same reason: does @a go rather than @b? */
 static bool goes_sooner(const struct request *a, const struct request *b) {
         const struct flow *fa = flow_of(a), *fb = flow_of(b);
 
@@ -314,8 +320,8 @@ static bool goes_sooner(const struct request *a, const struct request *b) {
                 return fa->n_places > fb->n_places;
         if (fa != fb && fa->service != fb->service)
                 return fa->service > fb->service;
-        if (generation_in(a)->recall.reading != generation_in(b)->recall.reading)
-                return generation_in(b)->recall.reading;
+        if (goes_badly(a) != goes_badly(b))
+                return goes_badly(b);
         return generation_in(a)->order > generation_in(b)->order;
 }
 
