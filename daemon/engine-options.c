@@ -11,6 +11,7 @@ struct engine_options engine_options_of(const struct settings *s) {
                 .context = (uint32_t)s->context,
                 .kv_type = (enum engine_kv)s->kv_type,
                 .batch_tokens = (uint32_t)s->batch_tokens,
+                .prefill_share = (uint32_t)s->prefill_share,
                 .max_active = (uint32_t)s->max_active,
                 .default_max_tokens = (uint32_t)s->default_max_tokens,
                 .max_conversations_per_owner = (uint32_t)s->max_conversations,

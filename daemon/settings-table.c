@@ -70,6 +70,14 @@ const struct setting settings_table[] = {
                         "compute its memory again."},
         {"batch-tokens", SETTING_COUNT, AT(batch_tokens), 1, ENGINE_MAX_BATCH, "256",
                 .metavar = "N", .help = "Tokens in one step, prompts and generation together."},
+        {"prefill-share", SETTING_COUNT, AT(prefill_share), 1, 100, "33", .metavar = "PERCENT",
+                .help = "Part of the time that a user's prompts have while replies of the same "
+                        "user are "
+                        "generated. At 33 the interval between tokens of these grows to 1.5 times "
+                        "of "
+                        "what it is without a prompt, at 50 it doubles. 100: prompts have whole "
+                        "steps of "
+                        "batch-tokens."},
         {"max-active", SETTING_COUNT, AT(max_active), 1, ENGINE_MAX_ACTIVE, "16", .metavar = "N",
                 .help = "Conversations that generate at the same time; others queue."},
         {"default-max-tokens", SETTING_COUNT, AT(default_max_tokens), 1, 1u << 24, "512",

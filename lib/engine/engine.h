@@ -68,6 +68,10 @@ struct engine_options {
         enum engine_kv kv_type;
         /* Tokens per step, prefill chunk included: 1 to ENGINE_MAX_BATCH. */
         uint32_t batch_tokens;
+        /* Percent of the time that a user's prompts have beside replies of the same user, 1 to 100. The
+         * interval between tokens grows to 100 / (100 - prefill_share) of what it is without; 100: as long
+         * as steps are. */
+        uint32_t prefill_share;
         /* Conversations generating at the same time, 1 to ENGINE_MAX_ACTIVE; the others queue. */
         uint32_t max_active;
         uint32_t default_max_tokens;
@@ -100,6 +104,7 @@ struct engine_options {
 };
 #define ENGINE_OPTIONS_DEFAULT                                                                     \
         ((struct engine_options){.batch_tokens = 256,                                              \
+                .prefill_share = 33,                                                               \
                 .max_active = 16,                                                                  \
                 .default_max_tokens = 512,                                                         \
                 .max_conversations_per_owner = 10000,                                              \

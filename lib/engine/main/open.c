@@ -51,6 +51,9 @@ static int check_options(const struct engine_options *o, struct err *e) {
         if (o->batch_tokens < 1 || o->batch_tokens > ENGINE_MAX_BATCH)
                 return err_set(e, ERR_INVALID, "batch_tokens %u is not in 1..%d", o->batch_tokens,
                         ENGINE_MAX_BATCH);
+        if (o->prefill_share < 1 || o->prefill_share > 100)
+                return err_set(
+                        e, ERR_INVALID, "prefill_share %u is not in 1..100", o->prefill_share);
         if (o->kv_type > ENGINE_KV_Q8_0)
                 return err_set(e, ERR_INVALID, "unknown kind %d of memory", (int)o->kv_type);
         if (!o->model_path || !o->state_dir)

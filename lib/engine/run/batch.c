@@ -29,8 +29,11 @@
  * 6. A prompt that begins like another one takes over the blocks that the other has computed so far
  *    (memory/share.c), and skips a step in which both would compute the same block. This holds only
  *    between prompts of one user: so the time of a step tells nobody what others say (I6).
+ *    A flow that is alone in its class computes prompts beside its replies at the pace of pace.c.
  * 7. During a step no request ends. Requests that fail or turn out to be complete are marked
  *    (generation.end), and sched.c ends them afterwards.
+ * 8. If pace.c says so, a step is of prompts alone, and between its layers steps of replies alone are
+ *    computed, with activations of their own. Only a flow that has the engine to itself does that.
  *
  * a and b are learned (cost.c, rule 4). Until steps of different sizes were seen, a is taken to be 0: no
  * user gains from an unknown a.
@@ -48,7 +51,13 @@
 /* The step that is being built. */
 struct step {
         struct engine *engine;
+        enum { WHOLE, PROMPTS, REPLIES } part; /* which requests it is for (rule 8) */
+        struct model_work *work;
+        struct model_token *batch;
+        struct request **rows; /* per output row */
         size_t n, n_rows;
+        size_t prompt_rows; /* of prompts, at most */
+        struct pace_plan plan;
         struct flow *flows[ENGINE_MAX_ACTIVE]; /* those with something to compute, in order */
         size_t n_flows;
         bool class;              /* class that shares by rule 2: background if there is no other */
@@ -57,9 +66,25 @@ struct step {
         size_t n_class, n_background;
         struct request *prompts[ENGINE_MAX_ACTIVE]; /* with tokens in this step */
         size_t n_prompts;
+        bool given_up; /* nobody wants what it computes any more */
 };
 
+static struct step new_step(struct engine *engine) {
+        return (struct step){.engine = engine,
+                .work = engine->run->work,
+                .batch = engine->run->batch,
+                .rows = engine->run->batch_rows,
+                .prompt_rows = SIZE_MAX};
+}
+
 /* --- shares --- */
+
+/* Is it of this part of the active requests? */
+static bool is_of(const struct step *s, struct request *request) {
+        if (s->part == REPLIES)
+                return request->phase == PHASE_DECODE && !atomic_load(&request->cancel);
+        return s->part == WHOLE || request->phase == PHASE_PREFILL;
+}
 
 static bool is_ready(struct request *request) {
         const struct generation *g = generation_of(request);
@@ -71,20 +96,25 @@ static bool is_ready(struct request *request) {
 }
 
 /* Count how much each flow wants of the step. */
-static void count_wanted(struct engine *engine) {
+static void count_wanted(struct step *s) {
+        struct engine *engine = s->engine;
         struct list *it;
 
         list_for_each (it, &engine->run->users)
                 for (int class = 0; class < 2; class ++) {
                         struct flow *f = &list_entry(it, struct user, link)->flow[class];
 
-                        f->n_decode = f->n_prefill = f->wanted = f->used = 0;
+                        f->n_decode = f->n_prefill = f->wanted = 0;
+                        if (s->part != REPLIES) /* they are part of the prompts' step */
+                                f->used = 0;
                 }
         list_for_each (it, &engine->run->active) {
                 struct request *request = list_entry(it, struct request, link);
                 struct flow *f = flow_of(request);
                 uint32_t left = request->conv->n_all - seq_n_tokens(request->conv->seq);
 
+                if (!is_of(s, request))
+                        continue;
                 generation_of(request)->in_batch = 0;
                 if (!is_ready(request))
                         continue;
@@ -187,19 +217,18 @@ static void charge(struct request *request, uint32_t n) {
 
 /* Put the next @n tokens of the request into the batch; there is room for them. */
 static void put_tokens(struct step *s, struct request *request, uint32_t n) {
-        struct run *run = s->engine->run;
         struct conv *c = request->conv;
         uint32_t pos = seq_n_tokens(c->seq);
 
         for (uint32_t i = 0; i < n; i++) {
                 bool last = pos + i + 1 == c->n_all && generation_of(request)->recall.wants_logits;
 
-                run->batch[s->n++] = (struct model_token){.token = c->tokens[pos + i],
+                s->batch[s->n++] = (struct model_token){.token = c->tokens[pos + i],
                         .pos = pos + i,
                         .seq = c->seq,
                         .want_logits = last};
                 if (last)
-                        run->batch_rows[s->n_rows++] = request;
+                        s->rows[s->n_rows++] = request;
         }
 }
 
@@ -307,26 +336,57 @@ static size_t decode_part(struct flow *f, size_t most) {
 /* Divide the flow's tokens between its requests (rule 5). */
 static void add_flow(struct step *s, struct flow *f, size_t most) {
         struct request *prompts[ENGINE_MAX_ACTIVE];
-        size_t n_prompts = order_prompts(s->engine, f, prompts), n_decode = decode_part(f, most);
+        size_t n_prompts = s->part == REPLIES ? 0 : order_prompts(s->engine, f, prompts);
+        size_t n_decode = s->part == PROMPTS ? 0 : decode_part(f, most), n = 0;
         struct list *it;
-        size_t n = 0;
 
         list_for_each (it, &s->engine->run->active) {
                 struct request *request = list_entry(it, struct request, link);
 
                 if (n == n_decode)
                         break;
-                if (flow_of(request) == f && request->phase == PHASE_DECODE && is_ready(request))
+                if (flow_of(request) == f && request->phase == PHASE_DECODE && is_of(s, request) &&
+                        is_ready(request))
                         n += add_tokens(s, request, 1);
         }
+        if (f == s->flows[0])
+                most = n + MIN(most - n, s->prompt_rows);
         for (size_t i = 0; i < n_prompts && n < most; i++)
                 n += add_prompt(s, prompts[i], most - n);
 }
 
-static void build_batch(struct step *s) {
-        count_wanted(s->engine);
-        order_flows(s);
-        find_shares(s);
+/* How many rows of prompts, and where, beside replies of the same flow. */
+static void find_pace(struct step *s) {
+        struct engine *engine = s->engine;
+        const struct flow *f = s->n_flows ? s->flows[0] : NULL;
+        struct pace_need need = {.share = engine->o.prefill_share / 100.0,
+                .n_layer = engine->info.n_layer,
+                .most = engine->o.batch_tokens,
+                .may_part = s->n_flows == 1};
+        struct list *it;
+
+        if (s->part != WHOLE || s->n_class != 1 || f->n_decode == 0 || f->n_prefill == 0 ||
+                need.share >= 1 || f->n_decode >= need.most)
+                return;
+        list_for_each (it, &engine->run->active) {
+                struct request *request = list_entry(it, struct request, link);
+                double depth = seq_n_tokens(request->conv->seq) + 1;
+
+                if (flow_of(request) != f || !is_ready(request))
+                        continue;
+                if (request->phase == PHASE_DECODE)
+                        need.reply_depth += depth / f->n_decode;
+                else
+                        need.prompt_depth += depth / f->n_prefill;
+        }
+        need.n_replies = f->n_decode;
+        s->plan = pace_plan(&engine->run->cost, &need);
+        s->prompt_rows = s->plan.rows;
+        if (s->plan.apart)
+                s->part = PROMPTS;
+}
+
+static void add_flows(struct step *s) {
         for (size_t i = 0; i < s->n_flows && s->n < s->engine->o.batch_tokens; i++) {
                 size_t most = allowance(s, i);
 
@@ -335,10 +395,23 @@ static void build_batch(struct step *s) {
         }
 }
 
+static void build_batch(struct step *s) {
+        count_wanted(s);
+        order_flows(s);
+        find_shares(s);
+        find_pace(s);
+        add_flows(s);
+        if (s->n == 0 && s->part == PROMPTS) { /* there is no room for them now */
+                s->part = WHOLE;
+                add_flows(s);
+        }
+}
+
 /* --- the step --- */
 
 /* Computed tokens now belong to the sequences; the requests served go to the end of the line. */
-static void commit_batch(struct engine *engine) {
+static void commit_batch(struct step *s) {
+        struct engine *engine = s->engine;
         struct list *it, *tmp, served;
 
         list_init(&served);
@@ -347,7 +420,7 @@ static void commit_batch(struct engine *engine) {
                 struct conv *c = request->conv;
                 uint32_t start;
 
-                if (generation_of(request)->in_batch == 0)
+                if (!is_of(s, request) || generation_of(request)->in_batch == 0)
                         continue;
                 start = seq_n_tokens(c->seq);
                 seq_commit(c->seq, generation_of(request)->in_batch);
@@ -401,45 +474,132 @@ static double mean_depth(const struct model_token *batch, size_t n) {
         return sum / (double)n;
 }
 
+/* The step was computed in @usec. */
+static void note_cost(struct step *s, uint64_t usec) {
+        struct engine *engine = s->engine;
+
+        cost_observe(&engine->run->cost, (uint32_t)s->n, mean_depth(s->batch, s->n), usec);
+        if (s->n >= RATE_TOKENS)
+                recall_note_computed(engine, s->n, usec);
+}
+
+/* Computed tokens belong to the sequences from now on; what follows from them. */
+static void finish(struct step *s) {
+        struct engine *engine = s->engine;
+        struct list *it, *tmp;
+
+        engine->count.steps++;
+        commit_batch(s);
+        list_for_each_safe (it, tmp, &engine->run->active) {
+                struct request *request = list_entry(it, struct request, link);
+                const float *logits = NULL;
+
+                if (!is_of(s, request) || generation_of(request)->in_batch == 0)
+                        continue;
+                if (request->phase == PHASE_DECODE)
+                        engine->run->replied = clock_monotonic_usec();
+                for (size_t row = 0; row < s->n_rows; row++)
+                        if (s->rows[row] == request)
+                                logits = model_logits(s->work, row);
+                generate_advance(engine, request, logits);
+                if (s->part == REPLIES)
+                        generation_of(request)->in_batch = 0;
+        }
+}
+
+/* --- prompts apart from replies (rule 8) --- */
+
+struct apart {
+        struct step *step;
+        struct pace pace;
+};
+
+/* A step of replies, between two layers of prompts. False: there was nothing to compute. */
+static bool reply(struct engine *engine) {
+        struct run *run = engine->run;
+        struct step s = new_step(engine);
+        uint64_t start = clock_monotonic_usec();
+
+        s.part = REPLIES;
+        s.work = run->reply_work;
+        s.batch = run->reply_batch;
+        s.rows = run->reply_rows;
+        if (event_backlog(engine))
+                return false;
+        build_batch(&s);
+        if (s.n == 0)
+                return false;
+        model_forward(s.work, s.batch, s.n, NULL);
+        note_cost(&s, clock_monotonic_usec() - start);
+        finish(&s);
+        return true;
+}
+
+static bool all_cancelled(const struct step *s) {
+        for (size_t i = 0; i < s->n_prompts; i++)
+                if (!atomic_load(&s->prompts[i]->cancel))
+                        return false;
+        return true;
+}
+
+/* Before a layer of prompts. */
+static int between_layers(void *arg, uint32_t layer) {
+        struct apart *a = arg;
+        bool replied = false;
+
+        if (all_cancelled(a->step))
+                return 1;
+        if (pace_due(&a->pace, clock_monotonic_usec()))
+                replied = reply(a->step->engine);
+        pace_go(&a->pace, clock_monotonic_usec(), replied);
+        return 0;
+}
+
+static void give_up(struct step *s) {
+        for (size_t i = 0; i < s->n_prompts; i++) {
+                seq_unreserve(s->prompts[i]->conv->seq);
+                generation_of(s->prompts[i])->in_batch = 0;
+        }
+        s->n = s->n_rows = 0;
+        s->given_up = true;
+}
+
+/* Returns the time of the replies between. */
+static uint64_t compute_apart(struct step *s) {
+        struct apart a = {.step = s, .pace = {.plan = s->plan, .since = s->engine->run->replied}};
+        struct model_wait wait = {.layer = between_layers, .arg = &a};
+
+        if (model_forward(s->work, s->batch, s->n, &wait) != 0)
+                give_up(s);
+        return a.pace.away_usec;
+}
+
+/* --- the step --- */
+
 /* One forward call, with the tokens that can be computed now. */
 static void compute(struct step *s) {
-        struct engine *engine = s->engine;
         uint64_t start;
 
         if (compute_recalling(s))
                 return;
         build_batch(s);
-        if (s->n > 0) {
-                start = clock_monotonic_usec();
-                model_forward(engine->run->work, engine->run->batch, s->n, NULL);
-                start = clock_monotonic_usec() - start;
-                cost_observe(&engine->run->cost, (uint32_t)s->n,
-                        mean_depth(engine->run->batch, s->n), start);
-                if (s->n >= RATE_TOKENS)
-                        recall_note_computed(engine, s->n, start);
-                settle_debts(s);
-        }
+        if (s->n == 0)
+                return;
+        start = clock_monotonic_usec();
+        if (s->part == PROMPTS)
+                start += compute_apart(s);
+        else
+                model_forward(s->work, s->batch, s->n, NULL);
+        if (s->n > 0)
+                note_cost(s, clock_monotonic_usec() - start);
+        settle_debts(s);
 }
 
 bool batch_step(struct engine *engine) {
-        struct step s = {.engine = engine};
-        struct list *it, *tmp;
+        struct step s = new_step(engine);
 
         compute(&s);
-        if (s.n == 0)
-                return false;
-        engine->count.steps++;
-        commit_batch(engine);
-        list_for_each_safe (it, tmp, &engine->run->active) {
-                struct request *request = list_entry(it, struct request, link);
-                const float *logits = NULL;
-
-                if (generation_of(request)->in_batch == 0)
-                        continue;
-                for (size_t row = 0; row < s.n_rows; row++)
-                        if (engine->run->batch_rows[row] == request)
-                                logits = model_logits(engine->run->work, row);
-                generate_advance(engine, request, logits);
-        }
-        return true;
+        if (s.n > 0)
+                finish(&s);
+        return s.n > 0 || s.given_up;
 }

@@ -20,13 +20,18 @@ int run_new(struct engine *engine, struct err *e) {
         list_init(&run->constraints);
         r = model_work_new(&run->work, engine->model, engine->kern, max_tokens, max_active, e);
         if (r == 0)
+                r = model_work_new(
+                        &run->reply_work, engine->model, engine->kern, max_active, max_active, e);
+        if (r == 0)
                 r = sample_work_new(&run->sampler, engine->info.n_vocab, e);
         if (r < 0)
                 return r;
         run->batch = calloc(max_tokens, sizeof(*run->batch));
         run->batch_rows = calloc(max_active, sizeof(struct request *));
+        run->reply_batch = calloc(max_active, sizeof(*run->reply_batch));
+        run->reply_rows = calloc(max_active, sizeof(struct request *));
         run->mask = calloc(((size_t)engine->info.n_vocab + 63) / 64, sizeof(*run->mask));
-        if (!run->batch || !run->batch_rows || !run->mask)
+        if (!run->batch || !run->batch_rows || !run->reply_batch || !run->reply_rows || !run->mask)
                 return err_set(e, ERR_NOMEM, "no memory for a batch");
         return 0;
 }
@@ -44,9 +49,12 @@ struct run *run_free(struct run *run) {
         constraints_free(run);
         free(run->mask);
         model_work_free(run->work);
+        model_work_free(run->reply_work);
         sample_work_free(run->sampler);
         free(run->batch);
         free(run->batch_rows);
+        free(run->reply_batch);
+        free(run->reply_rows);
         free(run);
         return NULL;
 }

@@ -2,6 +2,7 @@
 #pragma once
 /* The state of this floor, and functions that its files share. */
 #include "engine/run/cost.h"
+#include "engine/run/pace.h"
 #include "engine/run/run.h"
 #include "grammar/grammar.h"
 #include "kern/kern.h"
@@ -169,7 +170,12 @@ struct run {
         struct sample_work *sampler;
         struct model_token *batch;   /* [max(batch_tokens, max_active)] */
         struct request **batch_rows; /* [max_active], request per output row */
-        struct list queue;           /* requests waiting for a place, in order of arrival */
+        /* The same for steps of replies between layers of prompts, all [max_active]. */
+        struct model_work *reply_work;
+        struct model_token *reply_batch;
+        struct request **reply_rows;
+        uint64_t replied;  /* when replies last had a step */
+        struct list queue; /* requests waiting for a place, in order of arrival */
         struct list active;
         size_t n_active, active_size;
         struct list users;     /* the users that sched.c remembers */

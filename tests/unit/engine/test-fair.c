@@ -19,6 +19,7 @@
 #include "inside.h"
 #include "model/model.h"
 #include "rig.h"
+#include "store/store.h"
 #include "util/test.h"
 
 enum { MOST_HANDLES = 1024 };
@@ -56,8 +57,33 @@ static struct {
         bool slow;  /* a step takes some ms, so that long replies outlast a busy machine */
         bool fake;  /* time is made up: */
         uint64_t now, base, per_token;
+        uint32_t n_layer;        /* of the model: its share of a step passes in each of them */
+        const struct seq *timed; /* the longest time between two of its tokens, since it is so */
+        uint64_t timed_at, longest;
+        uint64_t held;  /* a conversation */
+        unsigned depth; /* calls of the model in calls of it */
 } w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
-static struct gate gate = GATE_INIT; /* before each step */
+static struct gate gate = GATE_INIT;       /* before each step */
+static struct gate store_gate = GATE_INIT; /* before the turns of conversation w.held are stored */
+
+int __real_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e);
+int __wrap_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e);
+int __wrap_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e) {
+        bool held;
+
+        pthread_mutex_lock(&w.lock);
+        held = id == w.held;
+        pthread_mutex_unlock(&w.lock);
+        if (held)
+                gate_pass(&store_gate);
+        return __real_store_append(s, id, turns, n_turns, tokens, n_tokens, ret_revision, e);
+}
 
 uint64_t __real_clock_monotonic_usec(void);
 uint64_t __wrap_clock_monotonic_usec(void);
@@ -112,10 +138,13 @@ static struct seen *seen_of(const struct seq *seq) {
         return NULL;
 }
 
+int __real_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait);
+
 static void watch(const struct model_token *batch, size_t n) {
         uint64_t a = 0, b = 0;
 
-        w.step++;
+        w.step += w.depth == 0; /* those between layers are part of the step */
         for (size_t i = 0; i < n; i++) {
                 struct seen *s = seen_of(batch[i].seq);
 
@@ -132,16 +161,58 @@ static void watch(const struct model_token *batch, size_t n) {
                 w.shared_a += a;
                 w.shared_b += b;
         }
-        w.now += w.base + w.per_token * n;
 }
 
-int __real_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
-        const struct model_wait *wait);
+/* Made-up time passes before a step, or, where the engine looks at layers, before each of them. */
+struct timed_step {
+        const struct model_wait *wait;
+        uint64_t usec;
+};
+
+static void pass_time(uint64_t usec) {
+        pthread_mutex_lock(&w.lock);
+        w.now += usec;
+        pthread_mutex_unlock(&w.lock);
+}
+
+static int timed_layer(void *arg, uint32_t layer) {
+        struct timed_step *s = arg;
+        int r = s->wait->layer(s->wait->arg, layer);
+
+        pass_time(s->usec / w.n_layer);
+        return r;
+}
+
+static int timed_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait) {
+        /* set while the engine does nothing */
+        struct timed_step s = {.wait = wait, .usec = w.base + w.per_token * n};
+        const struct model_wait each = {.layer = timed_layer, .arg = &s};
+        int r;
+
+        if (!wait || w.n_layer == 0) {
+                pass_time(s.usec);
+                r = __real_model_forward(work, batch, n, wait);
+        } else {
+                r = __real_model_forward(work, batch, n, &each);
+        }
+        pthread_mutex_lock(&w.lock);
+        for (size_t i = 0; i < n; i++)
+                if (batch[i].seq == w.timed) {
+                        if (w.timed_at)
+                                w.longest = MAX(w.longest, w.now - w.timed_at);
+                        w.timed_at = w.now;
+                }
+        pthread_mutex_unlock(&w.lock);
+        return r;
+}
+
 int __wrap_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
         const struct model_wait *wait);
 int __wrap_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
         const struct model_wait *wait) {
         bool slow;
+        int r;
 
         pthread_mutex_lock(&w.lock);
         watch(batch, n);
@@ -150,7 +221,14 @@ int __wrap_model_forward(struct model_work *work, const struct model_token *batc
         gate_pass(&gate);
         if (slow)
                 usleep(3000);
-        return __real_model_forward(work, batch, n, wait);
+        pthread_mutex_lock(&w.lock);
+        w.depth++;
+        pthread_mutex_unlock(&w.lock);
+        r = timed_forward(work, batch, n, wait);
+        pthread_mutex_lock(&w.lock);
+        w.depth--;
+        pthread_mutex_unlock(&w.lock);
+        return r;
 }
 
 static struct seen seen(uint64_t handle) {
@@ -182,6 +260,8 @@ static void watch_reset(void) {
         pthread_mutex_lock(&w.lock);
         memset(w.seen, 0, sizeof(w.seen));
         w.shared_steps = w.shared_a = w.shared_b = 0;
+        w.timed = NULL;
+        w.held = w.timed_at = w.longest = w.n_layer = 0;
         w.fake = w.slow = w.pause = false;
         pthread_mutex_unlock(&w.lock);
 }
@@ -213,6 +293,7 @@ static void fake_time(uint64_t base, uint64_t per_token) {
 /* A failed test must not leave an engine behind: it would be watched by the next one. */
 static int teardown(void **state) {
         gate_open(&gate);
+        gate_open(&store_gate);
         if (rig.en)
                 erig_close(&rig);
         watch_reset();
@@ -261,6 +342,15 @@ static void begin(struct erig *r, uint32_t max_active, uint32_t batch_tokens, ui
         o.spill_delay_ms = UINT32_MAX;
         o.max_active = max_active;
         o.batch_tokens = batch_tokens;
+        watch_reset();
+        erig_open(r, &o);
+}
+
+static void begin_with(struct erig *r, uint32_t prefill_share) {
+        struct engine_options o = erig_options(64 << 20);
+
+        o.spill_delay_ms = UINT32_MAX;
+        o.prefill_share = prefill_share;
         watch_reset();
         erig_open(r, &o);
 }
@@ -455,6 +545,46 @@ static void test_newcomer_background(void **state) {
         newcomer(2, true, 1);
 }
 
+/* Of the requests that may go for a newcomer, the one that came last is storing its input, which takes long:
+ * then another one goes. */
+static void test_newcomer_storing(void **state) {
+        enum { LENGTH = 1900 };
+        struct engine_request q;
+        struct erig *r = &rig;
+        uint64_t c, last;
+
+        find_expected();
+        begin(r, 2, 256, 256 << 20);
+        c = open_for(r, UID_B);
+        last = open_for(r, UID_A);
+        make_slow();
+        send_many(r, 1, false, LENGTH);
+        while (A[0].n_tokens < 3)
+                erig_step(r);
+        pthread_mutex_lock(&w.lock);
+        w.held = last;
+        pthread_mutex_unlock(&w.lock);
+        gate_close(&store_gate, 0);
+        q = say(last, UID_A, 1, LENGTH);
+        erig_send(r, &q, &A[1]);
+        handles[1] = q.handle;
+        gate_wait(&store_gate);
+        q = say(c, UID_B, 2, 4);
+        erig_send(r, &q, &B);
+        while (B.n_tokens < 1)
+                erig_step(r);
+        assert_true(seen(q.handle).first <= seen(q.handle).queued + 2);
+        assert_false(A[1].accepted);
+        gate_open(&store_gate);
+        erig_wait(r, &B);
+        check_short_reply(q.handle, 2);
+        for (unsigned i = 0; i < 2; i++) {
+                engine_cancel(r->en, handles[i]);
+                erig_wait(r, &A[i]);
+        }
+        erig_close(r);
+}
+
 /* Where memory is short: the blocks that the newcomer may need are counted against the others'. */
 static void test_newcomer_memory(void **state) {
         enum { N = 4, LENGTH = 1500 };
@@ -629,14 +759,14 @@ static void test_share_of_prompt(void **state) {
         erig_close(r);
 }
 
-/* A user alone has the whole step, with any number of requests. */
+/* A user alone has the whole step, with any number of requests, if prompts may have it. */
 static void test_alone(void **state) {
         enum { N = 15 };
         struct engine_request q[N];
         struct erig *r = &rig;
 
         find_expected();
-        begin(r, 16, 256, 64 << 20);
+        begin_with(r, 100);
         fake_time(0, 100);
         for (unsigned i = 0; i < N; i++)
                 q[i] = reply_to(r, say(open_for(r, UID_A), UID_A, i, 60));
@@ -650,6 +780,74 @@ static void test_alone(void **state) {
                 assert_int_equal(seen(handles[i]).last - seen(handles[i]).first, 60 - 1);
         assert_int_equal(erig_stat(r, "requests_parked"), 0);
         erig_close(r);
+}
+
+/* The longest interval between tokens of a reply while a long prompt of the same user is computed, and how
+ * long that takes, in made-up time. */
+static void beside_prompt(
+        uint64_t base, uint32_t share, uint64_t *ret_interval, uint64_t *ret_prompt) {
+        struct engine_request q;
+        struct engine_model_info info;
+        struct erig *r = &rig;
+        uint64_t start, conv;
+
+        begin_with(r, share);
+        inside_describe_model(r->en, &info);
+        conv = open_for(r, UID_A);
+        fake_time(base, 100);
+        pthread_mutex_lock(&w.lock);
+        w.n_layer = info.n_layer;
+        pthread_mutex_unlock(&w.lock);
+        /* steps of many sizes were seen */
+        for (uint32_t n = 1; n <= 256; n *= 2) {
+                q = tokens_of(open_for(r, UID_B), UID_B, 0, n, 2);
+                assert_int_equal(erig_do(r, &q, &C), ENGINE_DONE);
+        }
+        q = say(open_for(r, UID_A), UID_A, 0, 1900);
+        erig_send(r, &q, &A[0]);
+        while (A[0].n_tokens < 5)
+                erig_step(r);
+        pthread_mutex_lock(&w.lock);
+        w.timed = w.seen[q.handle].seq;
+        start = w.now;
+        pthread_mutex_unlock(&w.lock);
+        handles[0] = q.handle;
+        q = tokens_of(conv, UID_A, 0, 512, 1);
+        erig_send(r, &q, &B);
+        erig_wait(r, &B);
+        pthread_mutex_lock(&w.lock);
+        *ret_interval = w.longest;
+        *ret_prompt = w.now - start;
+        pthread_mutex_unlock(&w.lock);
+        assert_false(A[0].final);
+        engine_cancel(r->en, handles[0]);
+        erig_wait(r, &A[0]);
+        check_same(&A[0], &expected[0]);
+        erig_close(r);
+}
+
+/* A user's prompt beside a reply of the same user: the interval between tokens grows as far as the setting
+ * says, however the machine is made, and the prompt is computed in the time that is left. */
+static void test_pace(void **state) {
+        /* small steps cost little more than one row; or a row costs the same in any step, so that the prompt
+         * must be computed apart */
+        static const uint64_t base[] = {2000, 0};
+
+        if (TEST_TSAN)
+                return;
+        find_expected();
+        for (unsigned i = 0; i < ARRAY_SIZE(base); i++) {
+                uint64_t one = base[i] + 100, third, half, whole, prompt, sooner, soonest;
+
+                beside_prompt(base[i], 33, &third, &prompt);
+                beside_prompt(base[i], 50, &half, &sooner);
+                beside_prompt(base[i], 100, &whole, &soonest);
+                assert_true(third <= one * 160 / 100);
+                assert_true(half <= one * 220 / 100 && half > third);
+                assert_true(whole > one + 250 * 100);
+                assert_true(prompt > sooner && sooner > soonest);
+                assert_true(prompt < soonest * 5 && sooner < soonest * 4);
+        }
 }
 
 /* More users than tokens of a step: everybody's turn comes, however shares are rounded. */
@@ -784,11 +982,13 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_teardown(test_newcomer, teardown),
                 cmocka_unit_test_teardown(test_newcomer_background, teardown),
+                cmocka_unit_test_teardown(test_newcomer_storing, teardown),
                 cmocka_unit_test_teardown(test_newcomer_memory, teardown),
                 cmocka_unit_test_teardown(test_turns, teardown),
                 cmocka_unit_test_teardown(test_own_background, teardown),
                 cmocka_unit_test_teardown(test_share_of_steps, teardown),
                 cmocka_unit_test_teardown(test_share_of_prompt, teardown),
+                cmocka_unit_test_teardown(test_pace, teardown),
                 cmocka_unit_test_teardown(test_alone, teardown),
                 cmocka_unit_test_teardown(test_narrow_steps, teardown),
                 cmocka_unit_test_teardown(test_prompt_beside_replies, teardown),

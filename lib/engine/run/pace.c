@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Prompts beside replies of the same user. (Between users, steps are shared by batch.c, rules 2 and 3.)
+ *
+ * A share of the time is for prompts: prefill-share, a third by default. So the interval between two
+ * tokens of a reply grows to 1 / (1 - share) of what it is without a prompt, 1.5 times, and no more as
+ * long as the machine keeps to what was learned of it (cost.c). There are two ways:
+ *
+ * together  A few rows of the prompt are in each step of the replies. Where a step of the replies waits
+ *           for the weights, these rows cost little. But small steps use the arithmetic badly: all
+ *           weights are unpacked for few rows.
+ * apart     A large chunk is computed a layer at a time, and whenever the replies have waited for a slice of
+ *           time they have a step of their own, between two layers. The chunk is computed at nearly the
+ *           speed of a prompt alone, for its share of the time.
+ *
+ * 1. Of both, that one is taken which computes the prompt faster, by the predicted times, unless only the
+ *    other one keeps to the share.
+ * 2. Apart, a layer of the chunk takes at most a slice, and the whole chunk with the steps between takes at
+ *    most as long as a step of all rows that a step can have: so long others may have to wait for
+ *    the engine (sched.c).
+ * 3. Prompts always have a row, even if the replies then wait for longer: where they cannot be computed apart,
+ *    or where a layer of one row takes longer than a slice.
+ * 4. A row has the same bits either way (I2).
+ */
+#include "engine/run/pace.h"
+
+#include "base/util.h"
+
+#define MOST_LAYERS 8 /* of a chunk between two steps of the replies, at the least */
+
+/* Rows of prompts in a step of the replies, and their number in a second. */
+static uint32_t together(
+        const struct cost *c, const struct pace_need *need, double alone, double *ret_speed) {
+        double depth = need->reply_depth, n = need->n_replies;
+        uint32_t rows = need->n_replies + 1;
+
+        /* the depth of all rows depends on their number */
+        for (int i = 0; i < 2; i++) {
+                depth = (need->reply_depth * n + need->prompt_depth * (rows - n)) / rows;
+                rows = cost_rows_within(
+                        c, need->n_replies + 1, need->most, depth, alone / (1 - need->share));
+        }
+        *ret_speed = (rows - n) / MAX(cost_predict(c, rows, depth), 1.0);
+        return rows - need->n_replies;
+}
+
+/* Does one row of a prompt fit into a step of the replies? */
+static bool fits_together(const struct cost *c, const struct pace_need *need, double alone) {
+        double depth =
+                (need->reply_depth * need->n_replies + need->prompt_depth) / (need->n_replies + 1);
+
+        return cost_predict(c, need->n_replies + 1, depth) <= alone / (1 - need->share);
+}
+
+/* Rows of a chunk of which at least @n layers are computed between two steps of the replies. */
+static uint32_t chunk_of(const struct cost *c, const struct pace_need *need, double alone,
+        unsigned n, double *ret_speed) {
+        double slice = alone * need->share / (1 - need->share), layers = need->n_layer;
+        double most = cost_predict(c, need->most, need->prompt_depth) * need->share;
+        uint32_t rows = cost_rows_within(
+                c, 1, need->most, need->prompt_depth, MIN(slice / n * layers, most));
+        double own = cost_predict(c, rows, need->prompt_depth);
+
+        *ret_speed = rows / MAX(own + layers / n * alone, 1.0);
+        return rows;
+}
+
+struct pace_plan pace_plan(const struct cost *c, const struct pace_need *need) {
+        double alone = cost_predict(c, need->n_replies, need->reply_depth), best, speed;
+        struct pace_plan plan = {.rows = together(c, need, alone, &best)};
+
+        if (alone == 0 || !need->may_part)
+                return plan;
+        if (plan.rows == 1 && !fits_together(c, need, alone))
+                best = 0;
+        for (unsigned n = 1; n <= MIN(MOST_LAYERS, need->n_layer); n++) {
+                uint32_t rows = chunk_of(c, need, alone, n, &speed);
+
+                if (speed <= best)
+                        continue;
+                best = speed;
+                plan = (struct pace_plan){.apart = true,
+                        .rows = rows,
+                        .slice_usec = alone * need->share / (1 - need->share),
+                        .layer_usec = cost_predict(c, rows, need->prompt_depth) / need->n_layer};
+        }
+        return plan;
+}
+
+bool pace_due(struct pace *p, uint64_t now) {
+        if (p->began)
+                p->plan.layer_usec = (double)(now - p->began);
+        p->ready = now;
+        return (double)(now - MIN(p->since, now)) + p->plan.layer_usec > p->plan.slice_usec;
+}
+
+void pace_go(struct pace *p, uint64_t now, bool replied) {
+        if (replied)
+                p->since = now;
+        p->away_usec += now - p->ready;
+        p->began = now;
+}
