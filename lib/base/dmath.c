@@ -14,6 +14,7 @@
  */
 #include "base/dmath.h"
 #include <float.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -55,11 +56,12 @@ static double power_of_two(int k) {
         return from_bits((uint64_t)(k + 1023) << 52);
 }
 
+/* r^2 (1/2! + r/3! + ... ), highest first */
+static const double exp_c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
+        1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5};
+#define EXP_TERMS (sizeof(exp_c) / sizeof(exp_c[0]))
+
 double dmath_exp(double x) {
-        /* r^2 (1/2! + r/3! + ... ), highest first */
-        static const double c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
-                1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6,
-                0.5};
         double kd, hi, lo, r, p, y;
         int k;
 
@@ -75,9 +77,9 @@ double dmath_exp(double x) {
         hi = x - kd * LN2_HI;
         lo = kd * LN2_LO;
         r = hi - lo;
-        p = c[0];
-        for (int i = 1; i < (int)(sizeof(c) / sizeof(c[0])); i++)
-                p = p * r + c[i];
+        p = exp_c[0];
+        for (size_t i = 1; i < EXP_TERMS; i++)
+                p = p * r + exp_c[i];
         /* e^(hi - lo) = 1 + hi - (lo - r^2 p): hi is exact, so the large terms round once */
         y = 1 + (hi - (lo - r * r * p));
         if (k == 1024)
@@ -87,6 +89,51 @@ double dmath_exp(double x) {
                 return y < 0x1p-958 ? 0 : y * 0x1p-64;
         }
         return y * power_of_two(k);
+}
+
+/* Where dmath_exp() has no special cases: the same operations, in lanes. */
+#define EXP_PLAIN 700.0
+#define EXP_LANES 8
+typedef double lanes __attribute__((vector_size(EXP_LANES * sizeof(double))));
+typedef uint64_t bit_lanes __attribute__((vector_size(EXP_LANES * sizeof(uint64_t))));
+
+static void exp_plain(const double x[static EXP_LANES], double y[static EXP_LANES]) {
+        lanes v, rounded, kd, hi, lo, r, p;
+
+        memcpy(&v, x, sizeof(v));
+        rounded = v * LOG2_E + ROUNDER;
+        kd = rounded - ROUNDER;
+        hi = v - kd * LN2_HI;
+        lo = kd * LN2_LO;
+        r = hi - lo;
+        p = r * exp_c[0] + exp_c[1];
+        for (size_t k = 2; k < EXP_TERMS; k++)
+                p = p * r + exp_c[k];
+        p = 1 + (hi - (lo - r * r * p));
+        /* k stands in the low bits of `rounded` */
+        p *= (lanes)(((bit_lanes)rounded + 1023) << 52);
+        memcpy(y, &p, sizeof(p));
+}
+
+void dmath_exp_each(double *x, size_t n) {
+        double in[EXP_LANES], out[EXP_LANES];
+
+        for (size_t at = 0; at < n; at += EXP_LANES) {
+                size_t n_here = n - at < EXP_LANES ? n - at : EXP_LANES;
+                bool plain = true;
+
+                for (size_t i = 0; i < EXP_LANES; i++) {
+                        in[i] = i < n_here ? x[at + i] : 0;
+                        plain &= in[i] >= -EXP_PLAIN && in[i] <= EXP_PLAIN;
+                }
+                if (plain) {
+                        exp_plain(in, out);
+                        memcpy(x + at, out, n_here * sizeof(*x));
+                } else {
+                        for (size_t i = 0; i < n_here; i++)
+                                x[at + i] = dmath_exp(in[i]);
+                }
+        }
 }
 
 double dmath_log(double x) {

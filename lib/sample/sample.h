@@ -65,6 +65,7 @@ struct sample_logprob {
 /* Log-probability of one token: logit - logsumexp, in double, index order, rounded to float once.
  */
 float sample_logprob(const float *logits, uint32_t n_vocab, int32_t token);
-/* The @top best, best first (ties: lower id), top <= n_vocab. */
-void sample_top_logprobs(struct sample_work *w, const float *logits, uint32_t n_vocab, size_t top,
-        struct sample_logprob *out);
+/* The @top best, best first (ties: lower id), top <= n_vocab. Returns the log-probability of @token, as
+ * sample_logprob() does. */
+float sample_top_logprobs(struct sample_work *w, const float *logits, uint32_t n_vocab,
+        int32_t token, size_t top, struct sample_logprob *out);

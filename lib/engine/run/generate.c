@@ -55,15 +55,17 @@ static int fill_logprobs(struct engine *engine, struct request *request, struct 
         _cleanup_(freep) struct sample_logprob *best = NULL;
 
         ev->delta.has_logprob = true;
-        ev->delta.logprob = sample_logprob(logits, engine->info.n_vocab, token);
         event_fill_piece(engine, &ev->delta.token_text, token);
-        if (top == 0)
+        if (top == 0) {
+                ev->delta.logprob = sample_logprob(logits, engine->info.n_vocab, token);
                 return 0;
+        }
         best = calloc(top, sizeof(*best));
         ev->delta.top = calloc(top, sizeof(*ev->delta.top));
         if (!best || !ev->delta.top)
                 return -ERR_NOMEM;
-        sample_top_logprobs(engine->run->sampler, logits, engine->info.n_vocab, top, best);
+        ev->delta.logprob = sample_top_logprobs(
+                engine->run->sampler, logits, engine->info.n_vocab, token, top, best);
         for (size_t i = 0; i < top; i++) {
                 ev->delta.top[i].token = best[i].token;
                 ev->delta.top[i].logprob = best[i].logprob;

@@ -136,6 +136,32 @@ static void test_bits(void **state) {
         assert_true(sum == 0x725B16F6AB04E7C5);
 }
 
+/* Several at once: the same bits, special cases among them, any number. */
+static void test_exp_each(void **state) {
+        static const double special[] = {0, -0.0, 1, -1, 700, -700, 700.1, -700.1, 709.7, 710, 711,
+                -708.3, -708.5, -709, -709.1, -745, INFINITY, -INFINITY, NAN, 1e-300, -1e-300,
+                1e300};
+        enum { N_SPECIAL = sizeof(special) / sizeof(special[0]), MANY = 100000 };
+        static double x[MANY], y[MANY];
+        uint64_t seed = 1;
+
+        for (size_t i = 0; i < MANY; i++) {
+                seed = seed * 6364136223846793005 + 1442695040888963407;
+                x[i] = i % 50 == 7 ? special[(seed >> 40) % N_SPECIAL]
+                                   : ((double)(seed >> 11) * 0x1p-53 - 0.5) * (i % 2 ? 1500 : 20);
+        }
+        for (size_t n = 0; n <= MANY; n = n < 70 ? n + 1 : n == 70 ? MANY : MANY + 1) {
+                memcpy(y, x, sizeof(y));
+                dmath_exp_each(y, n);
+                for (size_t i = 0; i < n; i++) {
+                        double one = dmath_exp(x[i]);
+
+                        assert_memory_equal(&y[i], &one, sizeof(one));
+                }
+                assert_memory_equal(y + n, x + n, (MANY - n) * sizeof(x[0]));
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_exp),
@@ -143,6 +169,7 @@ int main(void) {
                 cmocka_unit_test(test_pow),
                 cmocka_unit_test(test_sincos),
                 cmocka_unit_test(test_bits),
+                cmocka_unit_test(test_exp_each),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,11 @@ static void test_top(void **state) {
 
         assert_int_equal(sample_work_new(&w, 6, NULL), 0);
         for (size_t top = 0; top <= 6; top++) {
-                sample_top_logprobs(w, logits, 6, top, out);
+                for (int32_t token = 0; token < 6; token++) {
+                        float one = sample_top_logprobs(w, logits, 6, token, top, out);
+
+                        assert_true(one == sample_logprob(logits, 6, token));
+                }
                 for (size_t i = 0; i < top; i++) {
                         assert_int_equal(out[i].token, order[i]);
                         assert_true(out[i].logprob == sample_logprob(logits, 6, order[i]));

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/dmath.h"
 #include "base/err.h"
+#include "base/util.h"
+#include "sample/philox.h"
 #include "sample/sample.h"
 #include "util/test.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Everything off: a draw from the whole distribution. */
@@ -536,6 +540,141 @@ static void test_mask_against_bias(void **state) {
         sample_work_free(w);
 }
 
+/* --- against the steps as sample.c lists them, done plainly --- */
+
+struct plain {
+        double logit, weight;
+        int32_t token;
+};
+
+static int plain_order(const void *a, const void *b) {
+        const struct plain *x = a, *y = b;
+
+        return x->logit > y->logit || (x->logit == y->logit && x->token < y->token) ? -1 : 1;
+}
+
+/* Steps 1: the candidates, by id. */
+static size_t plain_candidates(struct plain *c, const struct sample_params *p, const float *logits,
+        uint32_t n, const int32_t *recent, size_t n_recent) {
+        size_t kept = 0;
+
+        for (uint32_t t = 0; t < n; t++) {
+                double l = (double)logits[t];
+                unsigned count = 0;
+
+                for (size_t i = 0; i < p->n_biases; i++)
+                        if (p->biases[i].token == (int32_t)t)
+                                l += (double)p->biases[i].bias;
+                for (size_t i = n_recent - MIN(n_recent, (size_t)p->penalty_last_n); i < n_recent;
+                        i++)
+                        count += recent[i] == (int32_t)t;
+                if (count > 0) {
+                        l = l > 0 ? l / (double)p->repetition_penalty
+                                  : l * (double)p->repetition_penalty;
+                        l = l - count * (double)p->frequency_penalty - (double)p->presence_penalty;
+                }
+                if (p->mask && !(p->mask[t / 64] >> (t % 64) & 1))
+                        continue;
+                if (l > -(double)INFINITY)
+                        c[kept++] = (struct plain){.logit = l, .token = (int32_t)t};
+        }
+        return kept;
+}
+
+static double plain_weight(const struct plain *c, double greatest, const struct sample_params *p) {
+        return c->logit == greatest ? 1 : dmath_exp((c->logit - greatest) / (double)p->temperature);
+}
+
+static int32_t plain_token(const struct sample_params *p, const float *logits, uint32_t n,
+        const int32_t *recent, size_t n_recent, uint64_t position) {
+        static struct plain c[20011];
+        size_t n_c = plain_candidates(c, p, logits, n, recent, n_recent), kept = 0;
+        double total = 0, sum = 0, target, greatest = -(double)INFINITY;
+        int32_t chosen = -1;
+
+        for (size_t i = 0; i < n_c; i++)
+                greatest = MAX(greatest, c[i].logit);
+        if (!p->top_k || p->top_k >= n_c)
+                for (size_t i = 0; i < n_c; i++)
+                        total += plain_weight(&c[i], greatest, p);
+        qsort(c, n_c, sizeof(c[0]), plain_order);
+        if (p->temperature == 0)
+                return c[0].token;
+        for (size_t i = 0; i < n_c; i++)
+                c[i].weight = plain_weight(&c[i], greatest, p);
+        if (p->top_k && p->top_k < n_c) {
+                n_c = p->top_k;
+                for (size_t i = 0; i < n_c; i++)
+                        total += c[i].weight;
+        }
+        if (p->top_p < 1 || p->min_p > 0) {
+                for (; kept < n_c; sum += c[kept++].weight)
+                        if (kept && (c[kept].weight < (double)p->min_p ||
+                                            (p->top_p < 1 && sum >= (double)p->top_p * total)))
+                                break;
+                n_c = kept;
+                total = sum;
+        }
+        target = philox_uniform(p->seed, position) * total;
+        sum = 0;
+        for (size_t i = 0; i < n_c && c[i].weight > 0; i++) {
+                chosen = c[i].token;
+                sum += c[i].weight;
+                if (sum > target)
+                        break;
+        }
+        return chosen;
+}
+
+static void test_plain_steps(void **state) {
+        enum { N = 20011, N_RECENT = 30, ROUNDS = 250 };
+        static const uint32_t top_k[] = {0, 1, 2, 5, 40, 3000, 10000};
+        static float logits[N];
+        static uint64_t mask[N / 64 + 1];
+        struct sample_bias biases[20];
+        struct sample_work *w = work(N);
+        int32_t recent[N_RECENT];
+        uint64_t x = 1;
+
+#define DRAW(n) ((x = x * 6364136223846793005 + 1442695040888963407) >> 33) % (n)
+        for (uint64_t round = 0; round < ROUNDS; round++) {
+                struct sample_params p = {.temperature = (float)(DRAW(3)) / 2,
+                        .top_k = top_k[DRAW(7)],
+                        .top_p = DRAW(2) ? 1 : 0.9f,
+                        .min_p = DRAW(2) ? 0 : 0.02f,
+                        .repetition_penalty = DRAW(2) ? 1 : 1.3f,
+                        .presence_penalty = DRAW(3) ? 0 : 0.4f,
+                        .frequency_penalty = DRAW(3) ? 0 : -0.3f,
+                        .penalty_last_n = (uint32_t)(DRAW(2 * N_RECENT)),
+                        .seed = round,
+                        .biases = biases,
+                        .n_biases = DRAW(2) ? 0 : DRAW(20)};
+                uint64_t steps = 1 + DRAW(5000); /* few: many are equal */
+
+                for (size_t i = 0; i < N; i++)
+                        logits[i] = (float)(DRAW(steps)) / (float)steps * 20 - 10;
+                for (size_t i = 0; i < 30; i++)
+                        logits[DRAW(N)] = i % 2 ? NAN : -INFINITY;
+                for (size_t i = 0; i < N_RECENT; i++)
+                        recent[i] = (int32_t)(DRAW(round % 2 ? 50 : N));
+                for (size_t i = 0; i < 20; i++)
+                        biases[i] = (struct sample_bias){(int32_t)(DRAW(round % 3 ? N : 30)),
+                                DRAW(4) ? (float)(DRAW(20)) - 10 : -INFINITY};
+                if (round % 4 == 3) {
+                        for (size_t i = 0; i < N / 64 + 1; i++)
+                                mask[i] = (uint64_t)(DRAW(1u << 31)) << i % 34;
+                        mask[0] |= 1;
+                        logits[0] = 1;
+                        p.mask = mask;
+                        p.n_biases = 0;
+                }
+                assert_int_equal(sample_token(w, &p, logits, recent, N_RECENT, round),
+                        plain_token(&p, logits, N, recent, N_RECENT, round));
+        }
+#undef DRAW
+        sample_work_free(w);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_mask),
@@ -561,6 +700,7 @@ int main(void) {
                 cmocka_unit_test(test_one_token),
                 cmocka_unit_test(test_validate),
                 cmocka_unit_test(test_work),
+                cmocka_unit_test(test_plain_steps),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
