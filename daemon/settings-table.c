@@ -9,7 +9,8 @@ static const struct setting_choice kv_types[] = {
         {"f16", ENGINE_KV_F16}, {"f32", ENGINE_KV_F32}, {"q8_0", ENGINE_KV_Q8_0}, {NULL, 0}};
 static const struct setting_choice yes_no[] = {{"yes", 1}, {"no", 0}, {NULL, 0}};
 static const struct setting_choice isas[] = {{"auto", UINT32_MAX}, {"generic", ENGINE_ISA_GENERIC},
-        {"avx2", ENGINE_ISA_AVX2}, {"avx512", ENGINE_ISA_AVX512}, {NULL, 0}};
+        {"avx2", ENGINE_ISA_AVX2}, {"avx512", ENGINE_ISA_AVX512}, {"neon", ENGINE_ISA_NEON},
+        {"neon-dotprod", ENGINE_ISA_NEON_DOTPROD}, {NULL, 0}};
 static const struct setting_choice log_levels[] = {{"error", LOG_ERR}, {"warning", LOG_WARNING},
         {"notice", LOG_NOTICE}, {"info", LOG_INFO}, {"debug", LOG_DEBUG}, {NULL, 0}};
 

@@ -48,7 +48,13 @@ struct engine_opening {
 };
 
 /* Instruction sets, with the numbers of enum kern_isa. Larger numbers: no cap. */
-enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
+enum engine_isa {
+        ENGINE_ISA_GENERIC,
+        ENGINE_ISA_AVX2,
+        ENGINE_ISA_AVX512,
+        ENGINE_ISA_NEON,
+        ENGINE_ISA_NEON_DOTPROD
+};
 
 /* The greatest accepted values of options and of requests; more is -ERR_INVALID. */
 #define ENGINE_MAX_ACTIVE 256

@@ -25,12 +25,37 @@ enum kern_isa kern_cpu_isa(void) {
 void kern_cpu_relax(void) {
         __builtin_ia32_pause();
 }
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+enum kern_isa kern_cpu_isa(void) {
+        return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? KERN_NEON_DOTPROD : KERN_NEON;
+}
+
+void kern_cpu_relax(void) {
+        __asm__ volatile("isb" ::: "memory");
+}
 #else
 enum kern_isa kern_cpu_isa(void) {
         return KERN_GENERIC;
 }
 
 void kern_cpu_relax(void) {
+}
+#endif
+
+#if KERN_HAVE_NEON
+static void use_neon(struct kern_ops *ops) {
+        kern_neon_matmul_float(ops);
+        kern_neon_matmul_block(ops);
+        kern_neon_matmul_k(ops);
+        kern_neon_vector(ops);
+        kern_neon_activation(ops);
+        kern_neon_attention(ops);
+        kern_neon_scan(ops);
+        kern_neon_latent(ops);
+        kern_neon_state(ops);
+        kern_neon_mix(ops);
 }
 #endif
 
@@ -76,6 +101,19 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
                 isa = KERN_AVX512;
         }
 #endif
+#if KERN_HAVE_NEON
+        if (have >= KERN_NEON && max_isa >= KERN_NEON) {
+                use_neon(ops);
+                isa = KERN_NEON;
+        }
+#endif
+#if KERN_HAVE_NEON_DOTPROD
+        if (have >= KERN_NEON_DOTPROD && max_isa >= KERN_NEON_DOTPROD) {
+                kern_neon_dotprod_matmul_block(ops);
+                kern_neon_dotprod_matmul_k(ops);
+                isa = KERN_NEON_DOTPROD;
+        }
+#endif
         (void)have;
         return isa;
 }
@@ -86,6 +124,7 @@ const char *kern_isa_name(enum kern_isa isa) {
                 [KERN_AVX2] = "avx2",
                 [KERN_AVX512] = "avx512",
                 [KERN_NEON] = "neon",
+                [KERN_NEON_DOTPROD] = "neon-dotprod",
         };
 
         return (unsigned)isa < KERN_N_ISA ? names[isa] : "unknown";

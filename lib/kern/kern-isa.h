@@ -227,6 +227,20 @@ void kern_avx512_latent(struct kern_ops *ops);
 void kern_avx512_state(struct kern_ops *ops);
 void kern_avx512_mix(struct kern_ops *ops);
 
+void kern_neon_matmul_float(struct kern_ops *ops);
+void kern_neon_matmul_block(struct kern_ops *ops);
+void kern_neon_matmul_k(struct kern_ops *ops);
+void kern_neon_vector(struct kern_ops *ops);
+void kern_neon_activation(struct kern_ops *ops);
+void kern_neon_attention(struct kern_ops *ops);
+void kern_neon_scan(struct kern_ops *ops);
+void kern_neon_latent(struct kern_ops *ops);
+void kern_neon_state(struct kern_ops *ops);
+void kern_neon_mix(struct kern_ops *ops);
+/* With NEON's dot products of int8, which change no other family. */
+void kern_neon_dotprod_matmul_block(struct kern_ops *ops);
+void kern_neon_dotprod_matmul_k(struct kern_ops *ops);
+
 /* The threads (pool.c). */
 struct kern_pool;
 int kern_pool_new(struct kern_pool **ret, unsigned n_threads, struct err *e);

@@ -39,6 +39,9 @@ def commands():
 
 def ways_for(header, known):
     folder = os.path.dirname(header)
+    # sources of another architecture
+    if folder not in known and any(f.endswith('.c') for f in os.listdir(os.path.join(root, folder))):
+        return []
     while folder not in known and folder:
         folder = os.path.dirname(folder)
     if folder in known:

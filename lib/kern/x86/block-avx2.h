@@ -7,7 +7,7 @@
  * pairs of the blocks i and i + 4 of each 8: first halves of both, second halves of both.
  */
 #include "kern/x86/avx2.h"
-#include "kern/x86/block.h"
+#include "kern/kern-block.h"
 
 #define ROWS_MAX 8
 

@@ -10,7 +10,7 @@
  * packed: packed-layout.h.
  */
 #include "kern/x86/avx512.h"
-#include "kern/x86/block.h"
+#include "kern/kern-block.h"
 #include "kern/x86/packed-layout.h"
 
 #define ROWS_MAX 8

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The values of blocks of 32 weights in a register of AVX2. Only for files built with its flags. */
-#include "kern/x86/block.h"
+#include "kern/kern-block.h"
 #include <immintrin.h>
 
 /* 16, where the bit of the value is set. */

@@ -4,7 +4,7 @@
 #include "kern-util.h"
 
 #define N 20000
-#define N_KERN 6
+#define N_KERN (2 * KERN_N_ISA)
 /* Floats before and behind the results, which must stay. */
 #define GUARD 16
 
@@ -208,7 +208,7 @@ static int setup(void **state) {
         uint64_t rs = 21;
 
         for (unsigned i = 0; i < N_KERN; i++)
-                d->ks[i] = test_kern((enum kern_isa)(i % 3), i < 3 ? 1 : 3);
+                d->ks[i] = test_kern((enum kern_isa)(i % KERN_N_ISA), i < KERN_N_ISA ? 1 : 3);
         d->x = test_alloc64((N + GUARD) * sizeof(float));
         d->up = test_alloc64((N + GUARD) * sizeof(float));
         d->y = test_alloc64((N + 3 * GUARD) * sizeof(float));

@@ -82,7 +82,7 @@ static const struct {
 #define N_CASES (sizeof(cases) / sizeof(*cases))
 
 static void test_cases(void **state) {
-        for (unsigned l = 0; l < 3; l++) {
+        for (unsigned l = 0; l < KERN_N_ISA; l++) {
                 struct kern *k = test_kern((enum kern_isa)l, 1);
                 float x[TOKENS * HEAD];
                 uint8_t *block;
@@ -113,7 +113,7 @@ static void test_cases(void **state) {
 
 /* The greatest value at every place of a group, everything else smaller. */
 static void test_every_place(void **state) {
-        for (unsigned l = 0; l < 3; l++) {
+        for (unsigned l = 0; l < KERN_N_ISA; l++) {
                 struct kern *k = test_kern((enum kern_isa)l, 1);
                 float x[TOKENS * HEAD];
                 uint8_t *block;
@@ -146,7 +146,7 @@ static void test_random_groups(void **state) {
                 float *x = test_floats(&rs, TOKENS * HEAD, scale);
                 uint8_t *want = NULL;
 
-                for (unsigned l = 0; l < 3; l++) {
+                for (unsigned l = 0; l < KERN_N_ISA; l++) {
                         struct kern *k = test_kern((enum kern_isa)l, 1);
                         uint8_t *block;
 

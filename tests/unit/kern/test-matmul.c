@@ -62,7 +62,7 @@ static void compare_shape(struct kern *const *ks, uint32_t type, size_t n_in, si
         float *x = test_floats(rs, (n_in + 3) * n_tokens, 3), *y0, *y;
 
         y0 = product_new(ks[0], &w.m, x, n_in + 3, n_tokens);
-        for (int i = 1; i < 3; i++) {
+        for (int i = 1; i < KERN_N_ISA; i++) {
                 if (!ks[i])
                         continue;
                 y = product_new(ks[i], &w.m, x, n_in + 3, n_tokens);
@@ -78,11 +78,11 @@ static void compare_shape(struct kern *const *ks, uint32_t type, size_t n_in, si
 
 /* Every shape with the best set of each, over all instruction sets. */
 static void test_isa(void **state) {
-        struct kern *ks[3];
+        struct kern *ks[KERN_N_ISA];
         uint64_t rs = 1;
         size_t n = 0;
 
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < KERN_N_ISA; i++)
                 ks[i] = test_kern((enum kern_isa)i, 1);
         for (size_t t = 0; t < test_n_quant_types; t++)
                 for (size_t i = 0; i < 10; i++)
@@ -93,17 +93,27 @@ static void test_isa(void **state) {
                                         /* The generic one is slow: big shapes now and then. */
                                         if (n_in * n_outs[o] * n_tokenss[b] > 40000 && n++ % 23)
                                                 continue;
+                                        if (test_left_out(t + i + o + b))
+                                                continue;
                                         compare_shape(ks, test_quant_types[t], n_in, n_outs[o],
                                                 n_tokenss[b], &rs);
                                 }
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < KERN_N_ISA; i++)
                 kern_free(ks[i]);
 }
 
 /* What these tests compare is what the processor has: a lack is told, not passed over. */
 static void test_isas(void **state) {
-        if (kern_cpu_isa() == KERN_GENERIC || kern_cpu_isa() == KERN_AVX2) {
+        enum kern_isa isa = kern_cpu_isa();
+
+        print_message("the best instruction set here is %s\n", kern_isa_name(isa));
+        if (isa == KERN_GENERIC || isa == KERN_AVX2) {
                 print_message("SKIP: this processor has no AVX-512: its kernels are not tested\n");
+                skip();
+        }
+        if (isa == KERN_NEON) {
+                print_message(
+                        "SKIP: this processor has no dot products: their kernels are not tested\n");
                 skip();
         }
 }
@@ -119,7 +129,7 @@ static size_t n_in_of(uint32_t type, size_t n_in) {
 static void test_batch(void **state) {
         uint64_t rs = 2;
 
-        for (int isa = 0; isa < 3; isa++) {
+        for (int isa = 0; isa < KERN_N_ISA; isa++) {
                 struct kern *k = test_kern((enum kern_isa)isa, 1);
 
                 for (size_t t = 0; k && t < test_n_quant_types; t++) {
@@ -146,8 +156,8 @@ static void test_batch(void **state) {
 static void test_threads(void **state) {
         uint64_t rs = 3;
 
-        for (int isa = 0; isa < 3; isa++)
-                for (size_t t = 0; t < test_n_quant_types; t++) {
+        for (int isa = 0; isa < KERN_N_ISA; isa++)
+                for (size_t t = 0; t < test_n_quant_types && test_has((enum kern_isa)isa); t++) {
                         size_t n_in = n_in_of(test_quant_types[t], 512), n_out = 331, n = 10;
                         struct mat w = make_mat(&rs, test_quant_types[t], n_in, n_out);
                         float *x = test_floats(&rs, n_in * n, 1);
@@ -254,16 +264,16 @@ static void compare_wild(struct kern *const *ks, uint32_t type, unsigned round, 
         size_t n_in = quant_info(type)->unpack256 ? 256 * (1 + round % 7) : 32 * 13;
         size_t n_out = 5 + round % 7, n = 1 + round % 23;
         struct mat w = make_mat(rs, type, n_in, n_out);
-        float *x = test_floats(rs, n_in * n, 4), *y[3];
+        float *x = test_floats(rs, n_in * n, 4), *y[KERN_N_ISA];
 
         make_wild(rs, &w.m, (uint8_t *)w.memory + 1, round);
         for (size_t i = 0; i < n_in * n; i++)
                 if (test_random(rs) % (round % 3 ? 3 : 300) == 0)
                         x[i] = wild_floats[test_random(rs) % (round % 2 ? 15 : 6)];
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < KERN_N_ISA; i++)
                 if (ks[i])
                         y[i] = product_new(ks[i], &w.m, x, n_in, n);
-        for (int i = 1; i < 3; i++)
+        for (int i = 1; i < KERN_N_ISA; i++)
                 if (ks[i]) {
                         if (!test_same(y[0], y[i], n * n_out))
                                 fail_msg("round %u, %s, isa %d", round, quant_info(type)->name, i);
@@ -276,15 +286,15 @@ static void compare_wild(struct kern *const *ks, uint32_t type, unsigned round, 
 
 /* Any bytes are weights: extreme and random blocks times wild activations. */
 static void test_adversarial(void **state) {
-        struct kern *ks[3];
+        struct kern *ks[KERN_N_ISA];
         uint64_t rs = 5;
 
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < KERN_N_ISA; i++)
                 ks[i] = test_kern((enum kern_isa)i, 1);
         for (unsigned round = 0; round < 69; round++)
                 for (size_t t = 0; t < test_n_quant_types; t++)
                         compare_wild(ks, test_quant_types[t], round, &rs);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < KERN_N_ISA; i++)
                 kern_free(ks[i]);
 }
 
@@ -351,7 +361,7 @@ static void check_full_scale(struct kern *k, uint32_t type, uint8_t fill, unsign
 static void test_full_scale(void **state) {
         static const uint8_t fills[] = {0, 0xff, 0x7f, 0x80, 0xf0, 0x0f, 0x77, 0x88};
 
-        for (int isa = 0; isa < 3; isa++) {
+        for (int isa = 0; isa < KERN_N_ISA; isa++) {
                 struct kern *k = test_kern((enum kern_isa)isa, 1);
 
                 for (size_t t = 0; k && t < test_n_quant_types; t++)

@@ -3,7 +3,7 @@
  * for every length; close to the formulas in double. */
 #include "kern-util.h"
 
-#define N_KERN 6
+#define N_KERN (2 * KERN_N_ISA)
 #define MOST 9000 /* elements */
 
 struct data {
@@ -223,7 +223,7 @@ static int setup(void **state) {
         uint64_t rs = 31;
 
         for (unsigned i = 0; i < N_KERN; i++)
-                d->ks[i] = test_kern((enum kern_isa)(i % 3), i < 3 ? 1 : 3);
+                d->ks[i] = test_kern((enum kern_isa)(i % KERN_N_ISA), i < KERN_N_ISA ? 1 : 3);
         d->x = test_floats(&rs, MOST, 2);
         d->y = test_floats(&rs, MOST, 2);
         d->s = test_floats(&rs, MOST, 1);

@@ -5,7 +5,7 @@
  */
 #include "kern-util.h"
 
-#define N_KERN 6
+#define N_KERN (2 * KERN_N_ISA)
 #define N_ROWS 41        /* a convolution takes 32 at a time */
 #define PAD 3            /* values between the rows */
 #define GUARD 16         /* floats before and behind a state */
@@ -19,7 +19,7 @@ static int setup(void **state) {
         struct data *d = test_alloc(sizeof(*d));
 
         for (unsigned i = 0; i < N_KERN; i++)
-                d->ks[i] = test_kern((enum kern_isa)(i % 3), i < 3 ? 1 : 3);
+                d->ks[i] = test_kern((enum kern_isa)(i % KERN_N_ISA), i < KERN_N_ISA ? 1 : 3);
         *state = d;
         return 0;
 }
@@ -250,7 +250,8 @@ static void test_conv(void **state) {
                                         n_taps * 100 + w, widths[w], n_taps, kind & 1, kind & 2);
 
                                 l.in_place = (w + kind) % 2;
-                                if (widths[w] < 1000 || n_taps == 4)
+                                if ((widths[w] < 1000 || n_taps == 4) &&
+                                        !test_left_out(w + n_taps + kind))
                                         compare(*state, &l, "conv");
                                 layer_free(&l);
                         }
@@ -294,7 +295,7 @@ static void test_scan_channels(void **state) {
                 for (size_t i = 0; i < 4; i++) {
                         struct layer l = make_scan(10 * w + i, widths[w], 1, n_states[i], 1);
 
-                        if (widths[w] < 1000 || i == 2)
+                        if ((widths[w] < 1000 || i == 2) && !test_left_out(w + i))
                                 compare(*state, &l, "scan of channels");
                         layer_free(&l);
                 }
@@ -308,7 +309,8 @@ static void test_scan_heads(void **state) {
                         size_t n_state = dims[i] == 64 ? 128 : 10 + n_groups;
                         struct layer l = make_scan(i, 4, dims[i], n_state, n_groups);
 
-                        compare(*state, &l, "scan of heads");
+                        if (!test_left_out(i + n_groups))
+                                compare(*state, &l, "scan of heads");
                         layer_free(&l);
                 }
 }

@@ -6,7 +6,7 @@
  */
 #include "kern-util.h"
 
-#define N_KERN 6
+#define N_KERN (2 * KERN_N_ISA)
 #define N_TOKENS 11
 #define GUARD 16 /* floats before and behind the layer's part of a state */
 
@@ -248,7 +248,7 @@ static int setup(void **state) {
         struct data *d = test_alloc(sizeof(*d));
 
         for (unsigned i = 0; i < N_KERN; i++)
-                d->ks[i] = test_kern((enum kern_isa)(i % 3), i < 3 ? 1 : 3);
+                d->ks[i] = test_kern((enum kern_isa)(i % KERN_N_ISA), i < KERN_N_ISA ? 1 : 3);
         *state = d;
         return 0;
 }
@@ -273,7 +273,7 @@ static void test_all(void **state) {
                         struct output first = output_new(&x);
                         const float *from = i % 2 ? x.state : NULL;
 
-                        if (rule >= WKV6 && x.s.n_key > 200)
+                        if ((rule >= WKV6 && x.s.n_key > 200) || test_left_out(rule + i))
                                 goto next;
                         run_cut(d->ks[0], &x, from, 0, &first);
                         assert_close(&x, from, &first);

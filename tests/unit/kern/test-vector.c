@@ -6,7 +6,7 @@
 #define N_MAX 70000
 
 struct data {
-        struct kern *ks[9]; /* instruction set i with 1, 2 and 3 threads */
+        struct kern *ks[3 * KERN_N_ISA]; /* instruction set i with 1, 2 and 3 threads */
         float *x, *w, *cos, *sin;
 };
 
@@ -14,8 +14,8 @@ static int setup(void **state) {
         struct data *d = test_alloc(sizeof(*d));
         uint64_t rs = 7;
 
-        for (unsigned i = 0; i < 9; i++)
-                d->ks[i] = test_kern((enum kern_isa)(i % 3), i / 3 + 1);
+        for (unsigned i = 0; i < 3 * KERN_N_ISA; i++)
+                d->ks[i] = test_kern((enum kern_isa)(i % KERN_N_ISA), i / KERN_N_ISA + 1);
         d->x = test_floats(&rs, N_MAX, 5);
         d->w = test_floats(&rs, N_MAX, 2);
         d->cos = test_floats(&rs, N_MAX, 1);
@@ -27,7 +27,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
         struct data *d = *state;
 
-        for (unsigned i = 0; i < 9; i++)
+        for (unsigned i = 0; i < 3 * KERN_N_ISA; i++)
                 kern_free(d->ks[i]);
         free(d->x);
         free(d->w);
@@ -49,7 +49,7 @@ static float *copy(const float *x, size_t n) {
 #define FOR_EACH_KERN(d, n, y0, call)                                                              \
         do {                                                                                       \
                 (y0) = NULL;                                                                       \
-                for (unsigned _i = 0; _i < 9; _i++) {                                              \
+                for (unsigned _i = 0; _i < 3 * KERN_N_ISA; _i++) {                                 \
                         struct kern *k = (d)->ks[_i];                                              \
                         float *y = copy((d)->x, (n));                                              \
                         if (k) {                                                                   \
