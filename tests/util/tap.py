@@ -7,9 +7,12 @@ TAP take for a failure. Here that becomes "ok ... # SKIP" with the reason, which
 beginning with "SKIP:" that the test has printed. A program that ends without having told why
 (a signal, a sanitizer's report, an error in a group's setup, an early exit) bails out. Results are
 numbered anew, as a program may run several groups, some of them in children.
+
+Of a cross build, meson gives what runs its programs (MESON_EXE_WRAPPER).
 """
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -25,7 +28,8 @@ def say(line):
 def main(args):
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT='TAP')
     n_planned, n_seen, n_failed, reason = 0, 0, 0, ''
-    with subprocess.Popen(args, stdout=subprocess.PIPE, env=env) as program:
+    wrapper = shlex.split(os.environ.get('MESON_EXE_WRAPPER', ''))
+    with subprocess.Popen(wrapper + args, stdout=subprocess.PIPE, env=env) as program:
         for raw in program.stdout:
             line = raw.decode(errors='replace').rstrip('\n')
             plan, result = PLAN.match(line), RESULT.match(line)
