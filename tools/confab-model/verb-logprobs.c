@@ -96,8 +96,8 @@ static int generate(const struct logprobs *l, struct cli_engine *en, struct samp
                 const float *logits = model_logits(en->work, 0);
                 struct sample_logprob best;
 
-                sample_top_logprobs(sw, logits, n_vocab, 1, &best);
-                sample_top_logprobs(sw, logits, n_vocab, n_top, top);
+                sample_top_logprobs(sw, logits, n_vocab, 0, 1, &best);
+                sample_top_logprobs(sw, logits, n_vocab, 0, n_top, top);
                 put_top(j, top, n_top);
                 ids[i] = best.token;
                 if (i < l->n_generate - 1)

@@ -92,7 +92,7 @@ KERN_INLINE uint32x4_t seen4(unsigned j, unsigned j0, unsigned j1) {
         return vandq_u32(vcgeq_u32(v, vdupq_n_u32(j0)), vcltq_u32(v, vdupq_n_u32(j1)));
 }
 
-static float probs(
+static float probs1(
         float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st) {
         float32x4_t v[8], pair[4], mv;
         uint32x4_t seen[8];
@@ -118,6 +118,12 @@ static float probs(
         st->m = mn;
         st->sum = fmaf(st->sum, c, tree16(pair));
         return c;
+}
+
+static void probs(float (*s)[KERN_ATTN_GROUP], const struct kern_attn_range *seen, unsigned n_q,
+        float softcap, struct kern_softmax_state *state, float *c) {
+        for (unsigned i = 0; i < n_q; i++)
+                c[i] = probs1(s[i], seen[i].from, seen[i].to, softcap, &state[i]);
 }
 
 /* n_v registers of channels from d on, in one group if they have scales. */
