@@ -4,8 +4,8 @@
  * groups.
  *
  * A tile is up to KERN_ATTN_TILE queries (some heads of one KV head times some tokens of one
- * sequence) that walk the same keys, so that each key is loaded and widened once for the tile. A
- * query takes part in a group only if it sees a key in it, so its sequence of operations is the
+ * sequence) that walk the same keys: each group of keys comes from memory once for the tile, and is
+ * widened once for the KERN_ATTN_CALL queries of a call. A query takes part in a group only if it sees a key in it, so its sequence of operations is the
  * same in any tile.
  */
 #include "kern/kern.h"
@@ -18,6 +18,10 @@
 #define WRITE_GRAIN 8192
 #define WRITE_CHUNK 128
 #define CACHE_LINE 64
+/* Tasks for each thread, so that all end about together. */
+#define TASKS_PER_THREAD 4
+/* A group that passes the outer caches by must stay in the innermost until its turn comes. */
+#define ONCE_SIZE_MAX 16384
 
 const char *kern_kv_name(enum kern_kv_type type) {
         static const char *const names[KERN_N_KV] = {
@@ -222,6 +226,7 @@ struct attn_job {
         size_t n_tokens, ldq, ldo;
         size_t heads_per_tile, tokens_per_tile;
         size_t n_head_tiles, n_token_tiles; /* head tiles: per KV head */
+        bool once;                          /* each group is read by one tile only */
 };
 
 /* Queries that walk together, all of one sequence and one KV head. */
@@ -237,9 +242,9 @@ struct tile {
 static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, unsigned n,
         uint32_t start, const struct kern_attn_kv *k, const struct kern_attn_kv *v) {
         enum kern_kv_type type = j->a->layout.type;
-        _Alignas(64) float s[KERN_ATTN_TILE][KERN_ATTN_GROUP];
-        struct kern_attn_range seen[KERN_ATTN_TILE];
-        float c[KERN_ATTN_TILE];
+        _Alignas(64) float s[KERN_ATTN_CALL][KERN_ATTN_GROUP];
+        struct kern_attn_range seen[KERN_ATTN_CALL];
+        float c[KERN_ATTN_CALL];
 
         (j->a->layout.latent ? j->ops->latent_scores : j->ops->attn_scores)[type](
                 k, t->q + i0, n, j->a->scale, s);
@@ -321,11 +326,14 @@ static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, 
                 if (more) {
                         find_group(j, blocks, kv_head, start + KERN_ATTN_GROUP, &next_k, &next_v);
                         prefetch_group(l, &next_k, &next_v);
-                        k.next = next_k.x;
-                        v.next = next_v.x;
+                        k.next = l->latent ? NULL : next_k.x;
+                        v.next = l->latent ? NULL : next_v.x;
+                        k.once = v.once = j->once;
                 }
                 for (unsigned i = 0, end; i < t->n; i = end) {
-                        for (end = i; end < t->n && sees(t, end, start);)
+                        unsigned limit = MIN(t->n, i + KERN_ATTN_CALL);
+
+                        for (end = i; end < limit && sees(t, end, start);)
                                 end++;
                         if (end > i) {
                                 walk_group(j, t, i, end - i, start, &k, &v);
@@ -397,6 +405,32 @@ static void attn_task(void *arg, size_t task, unsigned thread) {
         }
 }
 
+/* Bytes of the keys and values of a group. */
+static size_t group_size(const struct kern_kv_layout *l) {
+        return KERN_ATTN_GROUP * (l->head_dim_k + l->head_dim_v) * element_size(l);
+}
+
+/* Tiles as large as leave every thread some tasks; the heads of a KV head are parted only if there
+ * would be idle threads. */
+static void choose_tiles(struct attn_job *j, size_t group, size_t n_threads) {
+        size_t n_kv = j->a->layout.n_kv_head, heads = MIN(group, (size_t)KERN_ATTN_CALL), tokens;
+
+        while (heads > 1 && j->n_tokens * n_kv * (group / heads) < n_threads)
+                heads = (heads + 1) / 2;
+        j->heads_per_tile = heads;
+        j->n_head_tiles = (group + heads - 1) / heads;
+        tokens = KERN_ATTN_TILE / heads;
+        while (tokens * heads > KERN_ATTN_CALL &&
+                (j->n_tokens + tokens - 1) / tokens * n_kv * j->n_head_tiles <
+                        n_threads * TASKS_PER_THREAD)
+                tokens /= 2;
+        j->tokens_per_tile = tokens;
+        j->n_token_tiles = (j->n_tokens + tokens - 1) / tokens;
+        j->once = j->n_token_tiles == 1 && j->n_head_tiles == 1 &&
+                  j->rows[0].blocks == j->rows[j->n_tokens - 1].blocks &&
+                  group_size(&j->a->layout) <= ONCE_SIZE_MAX;
+}
+
 void kern_attention(struct kern *k, const struct kern_attn *a, const struct kern_attn_row *rows,
         size_t n_tokens, const float *q, size_t ldq, float *out, size_t ldo) {
         struct attn_job j = {.ops = &k->ops, .a = a, .rows = rows, .q = q, .out = out};
@@ -407,12 +441,6 @@ void kern_attention(struct kern *k, const struct kern_attn *a, const struct kern
         j.n_tokens = n_tokens;
         j.ldq = ldq;
         j.ldo = ldo;
-        j.heads_per_tile = MIN(group, (size_t)KERN_ATTN_TILE);
-        while (j.heads_per_tile > 1 &&
-                n_tokens * n_kv * (group / j.heads_per_tile) < kern_n_threads(k))
-                j.heads_per_tile = (j.heads_per_tile + 1) / 2;
-        j.tokens_per_tile = KERN_ATTN_TILE / j.heads_per_tile;
-        j.n_head_tiles = (group + j.heads_per_tile - 1) / j.heads_per_tile;
-        j.n_token_tiles = (n_tokens + j.tokens_per_tile - 1) / j.tokens_per_tile;
+        choose_tiles(&j, group, kern_n_threads(k));
         kern_run(k, j.n_token_tiles * n_kv * j.n_head_tiles, attn_task, &j);
 }

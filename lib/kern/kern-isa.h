@@ -19,8 +19,9 @@
 #define KERN_ACT_BLOCK_SIZE 48
 /* Elements worth a task of their own. */
 #define KERN_GRAIN 16384
-/* Queries (tokens x heads) that walk the same keys together. */
-#define KERN_ATTN_TILE 8
+/* Queries (tokens x heads) that walk the same keys together, and those of one call of a kernel. */
+#define KERN_ATTN_TILE 32
+#define KERN_ATTN_CALL 8
 
 /* Kernels are written once for all tile shapes and inlined with constant shapes; their short loops
  * over registers must then be unrolled at any optimisation level that knows registers. */
@@ -86,6 +87,7 @@ struct kern_attn_kv {
         /* The elements of the group that comes next, laid out alike, or NULL: to be prefetched
          * bit by bit while this group is computed, so that memory is never idle. */
         const void *next;
+        bool once; /* nobody else reads the next group soon: pass the outer caches by */
 };
 /* n_q queries against the keys of one group: s[i][j] = scale * (q[i] . k_j). */
 typedef void kern_attn_scores_fn(const struct kern_attn_kv *k, const float *const *q, unsigned n_q,

@@ -4,6 +4,7 @@
  * registers hold the group. For values a lane is a channel. Keys and values are widened once for
  * each bundle of up to 4 queries.
  */
+#include "kern/x86/attention.h"
 #include "kern/x86/avx2.h"
 #include "kern/x86/quad.h"
 
@@ -21,29 +22,21 @@ KERN_INLINE float load1(enum kern_kv_type type, const void *p, size_t i) {
         return type == KERN_KV_F32 ? ((const float *)p)[i] : _cvtsh_ss(((const uint16_t *)p)[i]);
 }
 
-KERN_INLINE size_t element_size(enum kern_kv_type type) {
-        return type == KERN_KV_F32 ? 4 : type == KERN_KV_F16 ? 2 : 1;
-}
-
-KERN_INLINE void prefetch(const uint8_t *p, size_t size) {
-        KERN_UNROLL for (size_t b = 0; b < size; b += 64)
-                _mm_prefetch((const char *)p + b, _MM_HINT_T0);
-}
-
 /* Some channels; with Q8_0 they are one group and share their scales. Keys are n_v registers from
- * key j on; @next as in struct kern_attn_kv. */
+ * key j on. @next as in struct kern_attn_kv; each of the passes over the group, 4 / n_v, prefetches
+ * its share. */
 KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, unsigned n_v,
         const struct kern_attn_kv *k, const float *const *q, size_t c0, size_t c1, size_t j,
         const uint8_t *next, __m256 (*acc)[4]) {
+        size_t size = kern_attn_size(type);
         __m256 scale[4];
 
         if (type == KERN_KV_Q8_0)
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) scale[l] =
                         load8(KERN_KV_F16, k->scales, c0 / KERN_KV_GROUP * k->stride + j + 8 * l);
         for (size_t c = c0; c < c1; c++) {
-                if (next)
-                        prefetch(next + c * k->stride * element_size(type),
-                                KERN_ATTN_GROUP * element_size(type));
+                if (next && c % (4 / n_v) == j / 8 / n_v)
+                        kern_attn_prefetch(k, next + c * k->stride * size, KERN_ATTN_GROUP * size);
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) {
                         __m256 kv = load8(type, k->x, c * k->stride + j + 8 * l);
 
@@ -62,7 +55,7 @@ KERN_INLINE void scores_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
         size_t step = type == KERN_KV_Q8_0 ? KERN_KV_GROUP : k->head_dim;
         __m256 acc[4][4], sv = _mm256_set1_ps(scale);
 
-        for (size_t j = 0; j < KERN_ATTN_GROUP; j += 8 * n_v, next = NULL) {
+        for (size_t j = 0; j < KERN_ATTN_GROUP; j += 8 * n_v) {
                 KERN_UNROLL for (unsigned i = 0; i < n_q; i++)
                         KERN_UNROLL for (unsigned l = 0; l < n_v; l++) acc[i][l] =
                                 _mm256_setzero_ps();
@@ -199,11 +192,9 @@ static void probs(float (*s)[KERN_ATTN_GROUP], const struct kern_attn_range *see
 KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_v,
         const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP], const float *c,
         float *const *o, unsigned j0, unsigned j1, size_t d, const uint8_t *next) {
-        size_t size = element_size(type);
-        __m256 acc[4][8];
+        size_t size = kern_attn_size(type), step = 8 * n_v * size;
+        __m256 acc[4][4];
 
-        /* Each line once. */
-        next = next && d * size % 64 == 0 ? next + d * size : NULL;
         KERN_UNROLL for (unsigned i = 0; i < n_q; i++)
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) acc[i][l] =
                         _mm256_mul_ps(_mm256_loadu_ps(o[i] + d + 8 * l), _mm256_set1_ps(c[i]));
@@ -211,8 +202,9 @@ KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
                 size_t at = j * v->stride + d;
                 __m256 scale = _mm256_setzero_ps();
 
-                if (next)
-                        prefetch(next + j * v->stride * size, 8 * n_v * size);
+                /* In the order of memory, whatever the channels here. */
+                if (next && j * step % 64 == 0)
+                        kern_attn_prefetch(v, next + d * KERN_ATTN_GROUP * size + j * step, step);
                 if (type == KERN_KV_Q8_0)
                         scale = _mm256_cvtph_ps(
                                 _mm_set1_epi16((short)v->scales[at / KERN_KV_GROUP]));

@@ -5,6 +5,7 @@
  * all queries of the call, which are processed up to 8 at a time (in most models 3 to 8 heads share
  * keys).
  */
+#include "kern/x86/attention.h"
 #include "kern/x86/avx512.h"
 #include "kern/x86/quad.h"
 
@@ -25,20 +26,11 @@ KERN_INLINE __m512 load_first(enum kern_kv_type type, const void *p, size_t i, _
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, (const uint16_t *)p + i));
 }
 
-KERN_INLINE size_t element_size(enum kern_kv_type type) {
-        return type == KERN_KV_F32 ? 4 : type == KERN_KV_F16 ? 2 : 1;
-}
-
-KERN_INLINE void prefetch(const uint8_t *p, size_t size) {
-        KERN_UNROLL for (size_t b = 0; b < size; b += 64)
-                _mm_prefetch((const char *)p + b, _MM_HINT_T0);
-}
-
 /* Some channels; with Q8_0 they are one group and share their scales. @next as in struct
  * kern_attn_kv. */
 KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, const struct kern_attn_kv *k,
         const float *const *q, size_t c0, size_t c1, const uint8_t *next, __m512 (*acc)[2]) {
-        size_t at = c0 / KERN_KV_GROUP * k->stride;
+        size_t at = c0 / KERN_KV_GROUP * k->stride, size = kern_attn_size(type);
         __m512 s0 = _mm512_setzero_ps(), s1 = s0;
 
         if (type == KERN_KV_Q8_0) {
@@ -50,8 +42,7 @@ KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, const str
                 __m512 k1 = load16(type, k->x, c * k->stride + 16);
 
                 if (next)
-                        prefetch(next + c * k->stride * element_size(type),
-                                KERN_ATTN_GROUP * element_size(type));
+                        kern_attn_prefetch(k, next + c * k->stride * size, KERN_ATTN_GROUP * size);
                 if (type == KERN_KV_Q8_0) {
                         k0 = _mm512_mul_ps(k0, s0);
                         k1 = _mm512_mul_ps(k1, s1);
@@ -215,7 +206,7 @@ static void probs(float (*s)[KERN_ATTN_GROUP], const struct kern_attn_range *see
 KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_v,
         const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP], const float *c,
         float *const *o, unsigned j0, unsigned j1, size_t d, __mmask16 m, const uint8_t *next) {
-        size_t size = element_size(type);
+        size_t size = kern_attn_size(type);
         __m512 acc[8][4];
 
         KERN_UNROLL for (unsigned i = 0; i < n_q; i++) KERN_UNROLL for (unsigned l = 0; l < n_v;
@@ -227,7 +218,7 @@ KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
                 __m512 vv[4];
 
                 if (next)
-                        prefetch(next + at * size, 16 * n_v * size);
+                        kern_attn_prefetch(v, next + at * size, 16 * n_v * size);
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) {
                         vv[l] = l + 1 < n_v || type == KERN_KV_Q8_0
                                         ? load16(type, v->x, at + 16 * l)

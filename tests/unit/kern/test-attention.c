@@ -304,6 +304,53 @@ static void test_chunks(void **state) {
                 }
 }
 
+/* Any number of the last tokens in one call, by any number of threads, from rows that begin anywhere:
+ * tiles of all sizes and divisions. */
+static void test_tiles(void **state) {
+        static const size_t few[] = {0, 2, 3, 5, 10, 16};
+        enum { N = 64, FROM = N_KEYS_MAX - N };
+
+        for (unsigned l = 0; l < 12; l++) {
+                struct kern *k = test_kern((enum kern_isa)(l / 4), l % 4 + 1);
+                float *q, *out, *want;
+
+                for (size_t i = 0; k && i < sizeof(few) / sizeof(*few); i++) {
+                        const struct shape *s = &shapes[few[i]];
+                        size_t row = s->n_head * s->hd_k, ldq = row + 3;
+                        size_t width = s->n_head * s->hd_v, ldo = width + 5;
+                        size_t step = l < 4 ? 21 : l % 4 == 0 ? 1 : 7;
+                        struct kern_attn_row rows[N];
+                        struct memory m;
+
+                        memory_init(&m, s, N_KEYS_MAX, few[i]);
+                        fill(k, &m, 0, 0, N_KEYS_MAX);
+                        want = attend(k, &m, 0, FROM, N_KEYS_MAX);
+                        q = test_alloc((N * ldq + 1) * sizeof(*q));
+                        out = test_alloc((N * ldo + 1) * sizeof(*out));
+                        for (uint32_t t = 0; t < N; t++) {
+                                rows[t] = (struct kern_attn_row){m.blocks[0], FROM + t};
+                                memcpy(q + 1 + t * ldq, m.q[0] + (FROM + t) * row,
+                                        row * sizeof(*q));
+                        }
+                        for (size_t n = 1; n < N; n += step) {
+                                kern_attention(k, &m.a, rows + N - n, n, q + 1 + (N - n) * ldq, ldq,
+                                        out + 1, ldo);
+                                for (size_t t = 0; t < n; t++)
+                                        if (!test_same(want + (N - n + t) * width,
+                                                    out + 1 + t * ldo, width))
+                                                fail_msg("%s, %u threads, shape %zu, %zu tokens",
+                                                        kern_isa_name(kern_isa(k)), l % 4 + 1,
+                                                        few[i], n);
+                        }
+                        free(want);
+                        free(q);
+                        free(out);
+                        memory_deinit(&m);
+                }
+                kern_free(k);
+        }
+}
+
 /* Rows of two sequences mixed in one call. */
 static void test_mixed_batch(void **state) {
         struct kern *k = test_kern(kern_cpu_isa(), 2);
@@ -442,6 +489,7 @@ int main(void) {
                 cmocka_unit_test(test_reference),
                 cmocka_unit_test(test_isa_and_threads),
                 cmocka_unit_test(test_chunks),
+                cmocka_unit_test(test_tiles),
                 cmocka_unit_test(test_mixed_batch),
                 cmocka_unit_test(test_layout),
                 cmocka_unit_test(test_wild),
