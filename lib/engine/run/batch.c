@@ -46,7 +46,8 @@
 
 #define BURST(n) ((n) > 4 ? (double)((n) / 4) : 1.0)
 #define BACKGROUND_PART 8
-#define RATE_TOKENS 16 /* smaller steps do not show the speed of prefill */
+#define REPLIES_ALONE 16 /* in one of so many steps they are, to know what that costs now */
+#define RATE_TOKENS 16   /* smaller steps do not show the speed of prefill */
 
 /* The step that is being built. */
 struct step {
@@ -384,6 +385,8 @@ static void find_pace(struct step *s) {
         s->prompt_rows = s->plan.rows;
         if (s->plan.apart)
                 s->part = PROMPTS;
+        else if (++engine->run->n_together % REPLIES_ALONE == 0)
+                s->prompt_rows = 0;
 }
 
 static void add_flows(struct step *s) {

@@ -11,8 +11,9 @@
  * 1. A knot has means that fade over KNOT_STEPS of its own steps. What was not seen again within some
  *    MEMORY_STEPS steps of any size is forgotten, since the machine may have changed meanwhile; but
  *    the last two knots stay.
- * 2. Attention makes deep rows dearer. Within a knot the time is a line over the depth. Its slope comes
- *    from the steps of the knot. As far as they tell little, all knots help: there it is per row.
+ * 2. Attention makes deep rows dearer. Within a knot the time of a row is a line over the depth. Its slope
+ *    comes from the steps of the knot; as far as they tell little, from those of all knots. It is the time of
+ *    a row because the engine makes chunks smaller as they get deeper: in steps of one knot, too.
  * 3. A step that takes OUTLIER times what was expected counts as no more than that: something else had
  *    the processors.
  * 4. The line a + b rows is fitted to the time per row over 1/rows (t/n = b + a/n), so that small steps
@@ -22,7 +23,7 @@
 #include "engine/run/cost.h"
 
 #define KNOT_STEPS 16.0
-#define MEMORY_STEPS 1000.0
+#define MEMORY_STEPS 4000.0
 #define FORGOTTEN 0.4 /* of a step left */
 #define OUTLIER 3.0
 #define OUTLIER_KNOWN 3.0 /* steps before an outlier can be recognised */
@@ -88,10 +89,10 @@ void cost_observe(struct cost *c, uint32_t rows, double depth, uint64_t usec) {
         k->w = k->w * (1 - 1 / KNOT_STEPS) + 1;
         part = 1 / k->w;
         dx = depth - k->depth;
-        dy = t - k->usec;
+        dy = t / (double)rows - k->row_usec;
         k->rows += part * ((double)rows - k->rows);
         k->depth += part * dx;
-        k->usec += part * dy;
+        k->row_usec += part * dy;
         k->depth2 = (1 - part) * (k->depth2 + part * dx * dx);
         k->depth_usec = (1 - part) * (k->depth_usec + part * dx * dy);
         forget(c, k);
@@ -109,8 +110,7 @@ static double common_slope(const struct cost *c) {
 
                 if (k->w == 0)
                         continue;
-                /* of times and depths per row, so that large steps do not decide alone */
-                xy += k->w * k->depth_usec / k->rows;
+                xy += k->w * k->depth_usec;
                 xx += k->w * k->depth2;
         }
         return xx > 0 ? MAX(xy / xx, 0.0) : 0;
@@ -119,9 +119,10 @@ static double common_slope(const struct cost *c) {
 static double at_knot(const struct cost_knot *k, double common, double depth) {
         double spread = DEPTH_SPREAD * (k->depth + 1);
         double prior = DEPTH_PRIOR * spread * spread, weight = k->w * k->depth2 + prior;
-        double slope = (k->w * k->depth_usec + prior * common * k->rows) / weight;
+        double slope = (k->w * k->depth_usec + prior * common) / weight;
+        double row = k->row_usec + MAX(slope, 0.0) * (depth - k->depth);
 
-        return MAX(k->usec + MAX(slope, 0.0) * (depth - k->depth), k->usec / 16);
+        return MAX(row, k->row_usec / 16) * k->rows;
 }
 
 /* The known knots at one depth. */

@@ -12,10 +12,9 @@
 
 /* Steps of about the same number of rows: means that fade. */
 struct cost_knot {
-        double w;           /* steps seen, fading; 0: none */
-        double rows, depth; /* means over steps */
-        double usec;
-        double depth2, depth_usec; /* second moments about the means */
+        double w;                     /* steps seen, fading; 0: none */
+        double rows, depth, row_usec; /* means over steps; row_usec: the time of a row */
+        double depth2, depth_usec;    /* second moments about the means, of depth and row_usec */
 };
 
 /* All zeros: nothing seen yet. */

@@ -15,9 +15,9 @@
  *
  * 1. Of both, that one is taken which computes the prompt faster, by the predicted times, unless only the
  *    other one keeps to the share.
- * 2. Apart, a layer of the chunk takes at most a slice, and the whole chunk with the steps between takes at
- *    most as long as a step of all rows that a step can have: so long others may have to wait for
- *    the engine (sched.c).
+ * 2. Apart, a layer of the chunk takes at most a slice. The chunk has at most the share of the rows that a step
+ *    can have, so with the steps between it takes about as long as such a step: so long others may have
+ *    to wait for the engine (sched.c).
  * 3. Prompts always have a row, even if the replies then wait for longer: where they cannot be computed apart,
  *    or where a layer of one row takes longer than a slice.
  * 4. A row has the same bits either way (I2).
@@ -26,7 +26,7 @@
 
 #include "base/util.h"
 
-#define MOST_LAYERS 8 /* of a chunk between two steps of the replies, at the least */
+#define MOST_LAYERS 8u /* of a chunk between two steps of the replies, at the least */
 
 /* Rows of prompts in a step of the replies, and their number in a second. */
 static uint32_t together(
@@ -56,9 +56,8 @@ static bool fits_together(const struct cost *c, const struct pace_need *need, do
 static uint32_t chunk_of(const struct cost *c, const struct pace_need *need, double alone,
         unsigned n, double *ret_speed) {
         double slice = alone * need->share / (1 - need->share), layers = need->n_layer;
-        double most = cost_predict(c, need->most, need->prompt_depth) * need->share;
-        uint32_t rows = cost_rows_within(
-                c, 1, need->most, need->prompt_depth, MIN(slice / n * layers, most));
+        uint32_t most = MAX((uint32_t)(need->most * need->share), 1u);
+        uint32_t rows = cost_rows_within(c, 1, most, need->prompt_depth, slice / n * layers);
         double own = cost_predict(c, rows, need->prompt_depth);
 
         *ret_speed = rows / MAX(own + layers / n * alone, 1.0);
