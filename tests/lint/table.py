@@ -12,6 +12,7 @@ MAY_USE = {
     'quant': ['base'],
     'seq': ['base'],
     'sample': ['base'],
+    'draft': ['base'],
     'grammar': ['base'],
     'spill': ['base'],
     'store': ['base'],
@@ -21,11 +22,11 @@ MAY_USE = {
     'model': ['base', 'quant', 'gguf', 'kern', 'seq'],
     'jinja': ['base'],
     'chat': ['base', 'tok', 'jinja'],
-    'engine': ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat'],
+    'engine': ['base', 'quant', 'seq', 'sample', 'draft', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat'],
     'proto': ['base'],
     'client': ['base', 'proto', 'service'],
     'daemon': ['base', 'proto', 'service', 'engine'],
-    'tools': ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat',
+    'tools': ['base', 'quant', 'seq', 'sample', 'draft', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat',
               'engine'],
 }
 for _i, (_mod, _uses) in enumerate(MAY_USE.items()):
@@ -44,7 +45,7 @@ LADDERS = {
     'client/gateway/http-': ['head', 'chunk', 'users', 'turn', 'deadline', 'exchange', 'write', 'read', 'conn', 'server'],
 }
 
-LIB = ['base', 'service', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
+LIB = ['base', 'service', 'quant', 'seq', 'sample', 'draft', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
 
 # The public header of a module is <module>/<module>.h; these differ. base has many.
 PUBLIC = {'chat': ['chat.h', 'reply.h'], 'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h'],
