@@ -102,6 +102,8 @@ struct engine_options {
         /* "auto", "none", or the name of a family: what writes messages as tokens (chat/chat.h). NULL:
          * auto. Used only while opening. */
         const char *chat_format;
+        /* Compute more than one token of a reply in a step where that is faster; no reply changes by it. */
+        bool speculation;
         /* Reports the progress of opening, on the thread that opens; may be NULL. A result other
          * than 0 stops the opening with -ERR_CANCELLED. Signals are blocked meanwhile, so that it may look for
          * those that are pending. */
@@ -121,6 +123,7 @@ struct engine_options {
                 .disk_floor = 256u << 20,                                                          \
                 .spill_delay_ms = 1000,                                                            \
                 .spill_codec = UINT32_MAX,                                                         \
+                .speculation = true,                                                               \
                 .max_isa = UINT32_MAX})
 
 /* Loads the model, opens the register, sweeps the spill folder, starts the threads. -ERR_BUSY:
@@ -151,6 +154,9 @@ void engine_set_pool_size(struct engine *engine, uint64_t bytes);
 /* @keep false, memory is short: give back the freed blocks that the pool keeps for reuse, and keep
  * none until a call with true. Takes effect within one step of the engine thread. Any thread. */
 void engine_set_spare(struct engine *engine, bool keep);
+/* Change options.speculation, from the next step on. Replies that had begun without stay without. Any
+ * thread. */
+void engine_set_speculation(struct engine *engine, bool on);
 /* The budget now in force: while shrinking, more than was asked for. Any thread. */
 uint64_t engine_pool_size(struct engine *engine);
 /* The state of the pool, in bytes, at the engine thread's last step. Any thread. */
@@ -688,6 +694,9 @@ struct engine_event {
                         uint32_t differs_at;
                         enum engine_differs differs_why;
                         uint32_t n_dropped;
+                        /* Tokens that steps tried ahead of the reply (speculation), and those of
+                         * them that the reply took: so many steps were saved. */
+                        uint32_t n_drafted, n_accepted;
                         uint32_t n_calls; /* with want_parts: proper calls in the reply */
                         bool has_n_calls;
                         uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;

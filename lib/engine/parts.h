@@ -43,7 +43,7 @@ struct counters {
         uint64_t reused_shared, writebehind_blocks, evict_blocks_written, blocks_linked;
         uint64_t reclaimed, blocks_lost, restores_skipped, restores_overlapped;
         uint64_t budget_shrunk, exports, imports, expired;
-        uint64_t scrubs, shifts;
+        uint64_t scrubs, shifts, tokens_drafted, tokens_accepted;
 };
 
 struct engine {

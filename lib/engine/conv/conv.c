@@ -287,6 +287,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         }
         c->id = sc->id;
         c->owner = sc->owner;
+        c->parent = sc->parent;
         c->revision = sc->revision;
         c->created_usec = sc->created_usec;
         /* Even if it is empty: its row in the register would keep the other vocabulary. */

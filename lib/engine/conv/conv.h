@@ -53,6 +53,7 @@ struct conv_turn {
 struct conv {
         uint64_t id;
         uint64_t owner;
+        uint64_t parent; /* as it was when the conversation was loaded; 0: none */
         uint64_t revision, created_usec;
         bool foreign_vocab;   /* the tokens belong to another model's vocabulary */
         bool private_memory;  /* imported from elsewhere: never shared, forks inherit it */

@@ -170,6 +170,14 @@ int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, s
         return 0;
 }
 
+const int32_t *edit_old_tokens(const struct conv *c, uint32_t *ret_n, uint32_t *ret_common) {
+        if (!c->edit)
+                return NULL;
+        *ret_n = c->edit->n_tokens;
+        *ret_common = c->edit->common;
+        return c->edit->old.tokens;
+}
+
 /* --- back --- */
 
 /* The old conversation can use the memory that the request brought into RAM below the cut, and the

@@ -218,6 +218,9 @@ void edit_undo(struct engine *engine, struct conv *c);
 int edit_store(struct engine *engine, const struct conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, uint32_t n_tokens, uint64_t *ret_revision,
         struct err *e);
+/* The tokens of the old memory, borrowed, while an edit is pending; NULL: none is. *ret_common: so many
+ * from the beginning are those of the new memory as well. */
+const int32_t *edit_old_tokens(const struct conv *c, uint32_t *ret_n, uint32_t *ret_common);
 /* The commit succeeded: forget the old end. Does nothing if no edit is pending. */
 void edit_done(struct engine *engine, struct conv *c);
 

@@ -44,6 +44,8 @@ static void fill_done(struct request *request) {
         ev->done.seed = g->seed;
         ev->done.n_prompt = g->n_prompt;
         ev->done.n_generated = g->n_generated;
+        ev->done.n_drafted = g->speculation.n_drafted;
+        ev->done.n_accepted = g->speculation.n_accepted;
         ev->done.has_n_calls = g->reply.parts.reader != NULL;
         ev->done.n_calls = g->reply.parts.parts.n_calls;
         ev->done.n_ram = g->n_ram;

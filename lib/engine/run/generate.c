@@ -183,6 +183,7 @@ void generate_restored(struct engine *engine, struct request *request) {
                 g->n_kept = g->n_reached = kept;
                 g->t_restored = g->recall.t_read ? g->recall.t_read : clock_monotonic_usec();
                 if (!request_is_warm(request)) {
+                        speculate_begin(engine, request); /* before an old end is forgotten */
                         commit_input(engine, request);
                         send_accepted(engine, request);
                         if (g->storing != STORING)

@@ -364,6 +364,7 @@ static void generation_deinit(struct engine *engine, struct request *request) {
         input_deinit(g);
         free(g->tools);
         commit_deinit(g);
+        speculate_deinit(request);
         tell_turn_ended(engine, request, ENGINE_FINISH_NONE);
 }
 

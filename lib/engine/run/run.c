@@ -7,6 +7,7 @@
 int run_new(struct engine *engine, struct err *e) {
         uint32_t max_active = engine->o.max_active;
         uint32_t max_tokens = MAX(engine->o.batch_tokens, max_active);
+        uint32_t max_rows = MIN(max_tokens, MAX(max_active, SPECULATE_MOST + 1u));
         struct run *run = calloc(1, sizeof(*run));
         int r;
 
@@ -18,7 +19,7 @@ int run_new(struct engine *engine, struct err *e) {
         list_init(&run->users);
         list_init(&run->followers);
         list_init(&run->constraints);
-        r = model_work_new(&run->work, engine->model, engine->kern, max_tokens, max_active, e);
+        r = model_work_new(&run->work, engine->model, engine->kern, max_tokens, max_rows, e);
         if (r == 0)
                 r = model_work_new(
                         &run->reply_work, engine->model, engine->kern, max_active, max_active, e);
@@ -27,7 +28,9 @@ int run_new(struct engine *engine, struct err *e) {
         if (r < 0)
                 return r;
         run->batch = calloc(max_tokens, sizeof(*run->batch));
-        run->batch_rows = calloc(max_active, sizeof(struct request *));
+        run->batch_rows = calloc(max_rows, sizeof(struct request *));
+        run->max_rows = max_rows;
+        run->speculates = engine->o.speculation;
         run->reply_batch = calloc(max_active, sizeof(*run->reply_batch));
         run->reply_rows = calloc(max_active, sizeof(struct request *));
         run->mask = calloc(((size_t)engine->info.n_vocab + 63) / 64, sizeof(*run->mask));

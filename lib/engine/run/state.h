@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The state of this floor, and functions that its files share. */
+#include <stdatomic.h>
+
+#include "draft/draft.h"
 #include "engine/run/cost.h"
 #include "engine/run/pace.h"
 #include "engine/run/run.h"
@@ -40,6 +43,25 @@ struct input_turn {
         size_t n_results;
         struct buf said,
                 extra; /* text and extra in the register, if not the message's text, none */
+};
+
+/* Drafts for a reply (speculate.c). */
+#define SPECULATE_MOST 15 /* drafted tokens of a request in one step */
+#define SPECULATE_LEVELS 5
+
+struct speculation {
+        struct draft *index; /* NULL: the request does not speculate */
+        size_t charged;      /* bytes in the request's charge, for the index */
+        uint32_t n_indexed;  /* tokens of the memory that the index has */
+        /* Of the present step: the draft, and how many tokens before it were found to match. */
+        int32_t tokens[SPECULATE_MOST];
+        uint32_t n;
+        size_t match;
+        /* What came of drafted tokens, by how many tokens before them matched: counts that fade. */
+        struct {
+                double tried, taken;
+        } levels[SPECULATE_LEVELS];
+        uint32_t n_drafted, n_accepted; /* tokens, of the whole reply */
 };
 
 /* What watchers know of the turn (tell.c). */
@@ -102,6 +124,7 @@ struct generation {
         uint32_t in_batch;             /* tokens in the present step */
         struct constraint *constraint; /* or NULL: a reference */
         struct grammar_state state;    /* of the constraint, behind all tokens so far */
+        struct speculation speculation;
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
         struct turn_told told_turn;
 
@@ -169,7 +192,8 @@ struct run {
         struct model_work *work;
         struct sample_work *sampler;
         struct model_token *batch;   /* [max(batch_tokens, max_active)] */
-        struct request **batch_rows; /* [max_active], request per output row */
+        struct request **batch_rows; /* [max_rows], request per output row */
+        uint32_t max_rows;           /* rows with logits in one step */
         /* The same for steps of replies between layers of prompts, all [max_active]. */
         struct model_work *reply_work;
         struct model_token *reply_batch;
@@ -183,6 +207,10 @@ struct run {
         int64_t floor[2];      /* least service of the working flows, by class */
         uint64_t next_order;
         struct cost cost; /* of steps */
+        /* speculate.c */
+        atomic_bool speculates; /* the setting */
+        struct cost row_cost;   /* of steps in which every row has logits */
+        unsigned n_declined;    /* drafts that were too dear, since the last trial */
         /* constraint.c */
         struct list constraints;     /* least recently used first */
         struct grammar_vocab *vocab; /* made by the thread that tokenises, when first needed */
@@ -203,6 +231,32 @@ int sched_queue(struct engine *engine, struct request *request, struct err *e);
 /* Compute one step for the active requests and process the results. Requests that end are marked
  * (generation.end). False if there was nothing to compute. */
 bool batch_step(struct engine *engine);
+
+/* --- speculate.c --- */
+
+/* The step so far, for all requests that may get drafts. */
+struct speculate_step {
+        uint32_t n_rows;     /* all with logits, drafts among them */
+        uint32_t n_requests; /* that have rows */
+        double depth;        /* the keys that a row looks at, on average */
+};
+
+/* The request has found its memory: make an index, if it may speculate. Never fails: without memory
+ * there are no drafts. */
+void speculate_begin(struct engine *engine, struct request *request);
+void speculate_deinit(struct request *request);
+/* Whether drafts are wanted at all. */
+bool speculate_is_on(const struct engine *engine);
+/* Draft up to @most tokens for a generating request that has one row in the step, as many as pay, and
+ * reserve their positions. They are in generation.speculation; returns how many, which may be 0. */
+uint32_t speculate_draft(struct engine *engine, struct request *request,
+        const struct speculate_step *step, uint32_t most);
+/* Whether the token that was chosen last is number @i of the draft, and the next one may be chosen now. */
+bool speculate_holds(struct engine *engine, struct request *request, uint32_t i);
+/* The first @n_taken tokens of the draft hold: count, learn, and give the other positions back. */
+void speculate_end(struct engine *engine, struct request *request, uint32_t n_taken);
+/* A step of @n_rows rows, all with logits, took @usec. */
+void speculate_note(struct engine *engine, uint32_t n_rows, double depth, uint64_t usec);
 
 /* --- constraint.c --- */
 

@@ -133,6 +133,8 @@ static size_t fill(struct engine *engine, const struct readings *f, struct engin
                 {"tokens_prefilled", c->tokens_prefilled},
                 {"tokens_decoded", c->tokens_decoded},
                 {"tokens_recomputed", c->tokens_recomputed},
+                {"tokens_drafted", c->tokens_drafted},
+                {"tokens_accepted", c->tokens_accepted},
                 {"tokens_reused_ram", c->reused_ram},
                 {"tokens_reused_disk", c->reused_disk},
                 {"tokens_reused_shared", c->reused_shared},

@@ -181,6 +181,8 @@ static void take_done(struct answer *a, const struct engine_event *ev) {
         a->revision = ev->done.revision;
         a->seed = ev->done.seed;
         a->n_generated = ev->done.n_generated;
+        a->n_drafted = ev->done.n_drafted;
+        a->n_accepted = ev->done.n_accepted;
         a->n_calls = ev->done.n_calls;
         a->done_ram = ev->done.n_ram;
         a->done_disk = ev->done.n_disk;

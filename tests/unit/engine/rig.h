@@ -27,6 +27,7 @@ struct answer {
         struct engine_found found;
         char name[ENGINE_NAME_MAX + 1];
         uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed, n_generated;
+        uint32_t n_drafted, n_accepted;
         uint32_t done_ram, done_disk, done_shared, done_computed; /* as they turned out */
         uint32_t differs_at;
         enum engine_differs differs_why;

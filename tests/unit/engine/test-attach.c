@@ -25,6 +25,14 @@ int __wrap_model_forward(struct model_work *work, const struct model_token *batc
         return __real_model_forward(work, batch, n, wait);
 }
 
+/* The tests let steps by, one for each token of a reply. */
+static struct engine_options options(void) {
+        struct engine_options o = erig_options(64 << 20);
+
+        o.speculation = false;
+        return o;
+}
+
 static struct engine_request attach(uint64_t conv) {
         return erig_request(ENGINE_ATTACH, conv);
 }
@@ -69,7 +77,7 @@ static struct engine_request begin(
 /* Joined at any time: before it is accepted, while it reads, in the middle, near its end. */
 static void test_any_time(void **state) {
         static const unsigned steps[] = {0, 1, 3, 17, 40};
-        struct engine_options o = erig_options(64 << 20);
+        struct engine_options o = options();
         struct engine_request q;
         struct erig r;
         uint64_t c;
@@ -110,7 +118,7 @@ static void rest_of(struct erig *r, uint64_t c, size_t n, const char *stop) {
 /* A reply that is done, from each of its positions: with text held back for a stop string, and ended by one;
  * after a restart, too. */
 static void test_done(void **state) {
-        struct engine_options o = erig_options(64 << 20);
+        struct engine_options o = options();
         struct engine_request q;
         char stop[64] = "";
         struct erig r;
@@ -152,7 +160,7 @@ static void test_done(void **state) {
 
 /* A follower that does not read holds up nobody, and hears the rest later. */
 static void test_slow(void **state) {
-        struct engine_options o = erig_options(64 << 20);
+        struct engine_options o = options();
         struct engine_request q, slow;
         struct erig r;
         uint64_t c;
@@ -187,7 +195,7 @@ static void test_slow(void **state) {
 
 /* The request is cancelled, or dies: followers hear the same. Those who leave leave alone. */
 static void test_ends(void **state) {
-        struct engine_options o = erig_options(64 << 20);
+        struct engine_options o = options();
         struct engine_request q, follower, leaver;
         struct erig r;
         uint64_t c;
@@ -232,7 +240,7 @@ static void refused(struct erig *r, struct engine_request q, enum err_code code)
 }
 
 static void test_refused(void **state) {
-        struct engine_options o = erig_options(64 << 20);
+        struct engine_options o = options();
         struct engine_request q;
         struct erig r;
         uint64_t c;
@@ -264,7 +272,7 @@ static void test_refused(void **state) {
 
 /* Whoever knows the revision of a reply does not get another one. */
 static void test_revision(void **state) {
-        struct engine_options o = erig_options(64 << 20);
+        struct engine_options o = options();
         struct engine_request q, first;
         struct erig r;
         uint64_t c;
@@ -290,7 +298,7 @@ static void test_revision(void **state) {
 
 /* Get tells of a reply that is being written. */
 static void test_writing(void **state) {
-        struct engine_options o = erig_options(64 << 20);
+        struct engine_options o = options();
         struct engine_request q, get;
         const struct engine_writing *w;
         struct erig r;

@@ -342,6 +342,7 @@ static void begin(struct erig *r, uint32_t max_active, uint32_t batch_tokens, ui
         o.spill_delay_ms = UINT32_MAX;
         o.max_active = max_active;
         o.batch_tokens = batch_tokens;
+        o.speculation = false; /* rows are counted */
         watch_reset();
         erig_open(r, &o);
 }
