@@ -428,6 +428,8 @@ struct confab_done {
         uint32_t n_dropped;
         bool has_n_calls; /* with want_parts: */
         uint32_t n_calls; /* proper calls in the reply */
+        /* Tokens that were tried ahead of the reply, and those of them that it took. */
+        uint32_t n_drafted, n_accepted;
 };
 /* How a reply was made. */
 struct confab_run {

@@ -359,6 +359,10 @@ static void put_done(struct json *j, const struct confab_done *d, enum event_jso
                 json_put_key_u64(j, "n_dropped", d->n_dropped);
         if (d->n_calls)
                 json_put_key_u64(j, "n_calls", d->n_calls);
+        if (d->n_drafted) {
+                json_put_key_u64(j, "n_drafted", d->n_drafted);
+                json_put_key_u64(j, "n_accepted", d->n_accepted);
+        }
         json_put_key_u64(j, "queued_usec", d->queued_usec);
         json_put_key_u64(j, "restore_usec", d->restore_usec);
         json_put_key_u64(j, "prefill_usec", d->prefill_usec);

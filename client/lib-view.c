@@ -175,6 +175,8 @@ static void view_done(struct view *v, const Confab__V1__Done *m) {
                 .n_dropped = m->n_dropped,
                 .has_n_calls = m->has_n_calls,
                 .n_calls = m->n_calls,
+                .n_drafted = m->n_drafted,
+                .n_accepted = m->n_accepted,
         };
         v->event.done = &v->done;
 }

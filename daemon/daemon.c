@@ -221,6 +221,7 @@ void daemon_reload(struct daemon *d) {
                 LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
         } else {
                 daemon_take_limits(d);
+                engine_set_speculation(d->engine, d->settings->speculation);
                 if (take_trusted(d, &e) < 0)
                         LOG_ERROR(LOG_ERR, &e, "trusted users stay as they were");
                 LOG(LOG_INFO, "settings reloaded");

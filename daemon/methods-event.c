@@ -413,6 +413,8 @@ static void send_progress(struct request *r, const struct engine_event *in) {
 static void count_done(struct user_figures *f, const struct engine_event *in) {
         f->prefilled += in->done.n_computed;
         f->decoded += in->done.n_generated;
+        f->drafted += in->done.n_drafted;
+        f->accepted += in->done.n_accepted;
         f->reused_ram += in->done.n_ram;
         f->reused_disk += in->done.n_disk;
         f->reused_shared += in->done.n_shared;
@@ -437,6 +439,8 @@ static void send_done(struct request *r, const struct engine_event *in) {
         SET(&m, n_dropped, in->done.n_dropped);
         if (in->done.has_n_calls)
                 SET(&m, n_calls, in->done.n_calls);
+        SET(&m, n_drafted, in->done.n_drafted);
+        SET(&m, n_accepted, in->done.n_accepted);
         SET(&m, queued_usec, in->done.queued_usec);
         SET(&m, restore_usec, in->done.restore_usec);
         SET(&m, prefill_usec, in->done.prefill_usec);
@@ -563,6 +567,8 @@ static int put_user_stats(struct scratch *s, const struct peer *p, const struct 
                 {"requests", f->requests},
                 {"tokens_prefilled", f->prefilled},
                 {"tokens_decoded", f->decoded},
+                {"tokens_drafted", f->drafted},
+                {"tokens_accepted", f->accepted},
                 {"tokens_reused_ram", f->reused_ram},
                 {"tokens_reused_disk", f->reused_disk},
                 {"tokens_reused_shared", f->reused_shared},

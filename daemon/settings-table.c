@@ -8,6 +8,7 @@
 static const struct setting_choice kv_types[] = {
         {"f16", ENGINE_KV_F16}, {"f32", ENGINE_KV_F32}, {"q8_0", ENGINE_KV_Q8_0}, {NULL, 0}};
 static const struct setting_choice yes_no[] = {{"yes", 1}, {"no", 0}, {NULL, 0}};
+static const struct setting_choice auto_off[] = {{"auto", 1}, {"off", 0}, {NULL, 0}};
 static const struct setting_choice isas[] = {{"auto", UINT32_MAX}, {"generic", ENGINE_ISA_GENERIC},
         {"avx2", ENGINE_ISA_AVX2}, {"avx512", ENGINE_ISA_AVX512}, {"neon", ENGINE_ISA_NEON},
         {"neon-dotprod", ENGINE_ISA_NEON_DOTPROD}, {NULL, 0}};
@@ -81,6 +82,12 @@ const struct setting settings_table[] = {
                         "batch-tokens."},
         {"max-active", SETTING_COUNT, AT(max_active), 1, ENGINE_MAX_ACTIVE, "16", .metavar = "N",
                 .help = "Conversations that generate at the same time; others queue."},
+        {"speculation", SETTING_CHOICE, AT(speculation), .initial = "auto", .choices = auto_off,
+                .metavar = "AUTO|OFF",
+                .help = "Try tokens that a reply is likely to repeat, of the conversation or of a "
+                        "relative, several in one step. auto: as far as replies get faster by it. "
+                        "No reply changes by it. Models with recurrent states do not do it.",
+                .reloadable = true},
         {"default-max-tokens", SETTING_COUNT, AT(default_max_tokens), 1, 1u << 24, "512",
                 .metavar = "N",
                 .help = "Length limit of a reply whose request names none, in tokens."},

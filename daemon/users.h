@@ -22,7 +22,8 @@ struct map;
 
 /* Since the daemon started, in requests and tokens. */
 struct user_figures {
-        uint64_t requests, prefilled, decoded, reused_ram, reused_disk, reused_shared;
+        uint64_t requests, prefilled, decoded, drafted, accepted, reused_ram, reused_disk,
+                reused_shared;
 };
 
 struct user {

@@ -82,6 +82,8 @@ static void put_usage(const struct talk_usage *usage, struct json *j) {
         json_put_key(j, "completion_tokens_details");
         json_object_begin(j);
         json_put_key_u64(j, "reasoning_tokens", usage->n_reasoning);
+        json_put_key_u64(j, "accepted_prediction_tokens", usage->n_accepted);
+        json_put_key_u64(j, "rejected_prediction_tokens", usage->n_drafted - usage->n_accepted);
         json_object_end(j);
         json_object_end(j);
 }
@@ -206,6 +208,8 @@ int openai_reply_done(struct openai_reply *reply, unsigned choice, const struct 
                 reply->usage.n_cached += usage->n_cached;
         }
         reply->usage.n_generated += usage->n_generated;
+        reply->usage.n_drafted += usage->n_drafted;
+        reply->usage.n_accepted += usage->n_accepted;
         reply->usage.n_reasoning += usage->n_reasoning;
         openai_tokens_drop(&to->tokens);
         to->finish = finish_word(reply, to, done);

@@ -206,6 +206,8 @@ static void on_done(struct talk *talk, struct talk_choice *choice, const struct 
         choice->usage.n_generated = done->n_generated;
         if (choice->usage.n_reasoning > done->n_generated)
                 choice->usage.n_reasoning = done->n_generated;
+        choice->usage.n_drafted = done->n_drafted;
+        choice->usage.n_accepted = done->n_accepted;
         choice->done = true;
         if (talk->ops.done)
                 talk->ops.done(talk->userdata, choice->number, done, &choice->usage);

@@ -47,7 +47,8 @@ struct talk_usage {
         uint32_t n_prompt; /* tokens of history and input */
         uint32_t n_cached; /* of these, not computed */
         uint32_t n_generated;
-        uint32_t n_reasoning; /* of these, in reasoning */
+        uint32_t n_reasoning;           /* of these, in reasoning */
+        uint32_t n_drafted, n_accepted; /* tried ahead of the reply; of these, in it */
 };
 
 /* How figures of the daemon become usage. Tokens of marks come without a part; they belong to what was said last,

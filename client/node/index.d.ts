@@ -238,6 +238,8 @@ export interface Done {
   stop?: string;
   seed: bigint;
   nCalls?: number;
+  nDrafted: number;
+  nAccepted: number;
 }
 export type ReplyEvent =
   | ({ type: 'accepted' } & Accepted)

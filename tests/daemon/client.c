@@ -578,6 +578,8 @@ static void take_done(struct reply *r, const Confab__V1__Done *d) {
         r->seed = d->seed;
         r->n_prompt = d->n_prompt;
         r->n_generated = d->n_generated;
+        r->n_drafted = d->n_drafted;
+        r->n_accepted = d->n_accepted;
         r->n_ram = d->n_ram;
         r->n_disk = d->n_disk;
         r->n_computed = d->n_computed;

@@ -156,6 +156,7 @@ struct reply {
         int finish; /* Confab__V1__FinishReason */
         uint64_t revision, seed;
         uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed, differs_at;
+        uint32_t n_drafted, n_accepted;
         int differs_why;
 };
 void reply_deinit(struct reply *r);

@@ -227,6 +227,55 @@ static void test_reload(void **state) {
         harness_stop(h);
 }
 
+/* A reply that repeats is foreseen, until the setting says no; the reply stays what it was. */
+static void test_reload_speculation(void **state) {
+        static const char lines[] = "root ::= (\"one two three four five six seven. \"){8}";
+        struct harness *h = *state;
+        struct reply r[2] = {{}, {}};
+        struct client *c;
+        uint64_t drafted[2];
+        char path[160];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/conf", h->dir);
+        f = fopen(path, "w");
+        fputs("speculation = auto\n", f);
+        fclose(f);
+        harness_start(h, FLAGS("--config", path));
+        c = harness_client(h);
+        for (int off = 0; off < 2; off++) {
+                uint64_t id;
+
+                assert_int_equal(client_open(c, NULL, NULL, &id), 0);
+                assert_int_equal(client_say(c,
+                                         &(struct say){.conv = id,
+                                                 .raw = "Count: ",
+                                                 .gbnf = lines,
+                                                 .max_tokens = 400},
+                                         &r[off]),
+                        0);
+                drafted[off] = client_stat(c, "tokens_drafted");
+                f = fopen(path, "w");
+                fputs("speculation = off\n", f);
+                fclose(f);
+                harness_signal(h, SIGHUP);
+                harness_wait_notify(h, "RELOADING=1");
+                harness_wait_notify(h, "READY=1");
+        }
+        assert_true(r[0].n_accepted > 0 && r[0].n_drafted >= r[0].n_accepted);
+        assert_int_equal(r[1].n_drafted, 0);
+        assert_int_equal(drafted[0], r[0].n_drafted);
+        assert_int_equal(drafted[1], drafted[0]);
+        assert_int_equal(client_stat(c, "tokens_accepted"), r[0].n_accepted);
+        assert_int_equal(r[0].n, r[1].n);
+        assert_memory_equal(r[0].logprobs, r[1].logprobs, r[0].n * sizeof(*r[0].logprobs));
+        assert_string_equal(r[0].text.data, r[1].text.data);
+        reply_deinit(&r[0]);
+        reply_deinit(&r[1]);
+        client_free(c);
+        harness_stop(h);
+}
+
 /* Signs of life and status, idle and at work. */
 static void test_watchdog(void **state) {
         struct harness *h = *state;
@@ -258,6 +307,7 @@ int main(void) {
                 daemon_test(test_check_settings),
                 daemon_test(test_garbage_register),
                 daemon_test(test_reload),
+                daemon_test(test_reload_speculation),
                 daemon_test(test_watchdog),
         };
 

@@ -6,7 +6,7 @@ import json
 import struct
 
 import rig
-from openai_client import CHAT, TEXT, ask, check_chunks, computed, native, place, user
+from openai_client import CHAT, TEXT, ask, check_chunks, computed, native, only, place, user
 
 
 def test_models(r):
@@ -140,6 +140,11 @@ def test_formats(r):
         text = ask(r, [user('A number.')], response_format=form, max_tokens=200)['choices'][0]['message']['content']
         rig.need(isinstance(json.loads(text), kind), text)
     rig.need(ask(r, [user('A.')], grammar='root ::= "yes"')['choices'][0]['message']['content'] == 'yes', 'grammar')
+    # what repeats is foreseen
+    usage = ask(r, [user('Count.')], grammar=only('one two three four five six. ' * 8), max_tokens=300)['usage']
+    told = usage['completion_tokens_details']
+    rig.need(0 < told['accepted_prediction_tokens'] < usage['completion_tokens'], usage)
+    rig.need(told['rejected_prediction_tokens'] >= 0, usage)
 
 
 def test_notes(r):
