@@ -16,8 +16,8 @@ struct settings {
         char *chat_format, *trusted_users;     /* likewise */
         /* engine */
         uint64_t pool_size; /* 0: auto */
-        uint64_t threads, context, kv_type, batch_tokens, prefill_share, max_active, default_max_tokens,
-                speculation;
+        uint64_t threads, context, kv_type, batch_tokens, prefill_share, max_active,
+                default_max_tokens, speculation;
         uint64_t max_conversations, max_user_requests, max_queued, max_user_tenants, max_throwaways;
         uint64_t spill_delay;                                          /* usec; 0: never */
         uint64_t disk_limit, disk_limit_per_user, disk_writes_per_day; /* 0: none */

@@ -59,6 +59,13 @@ static void take(struct drive_answer *a, struct engine_event *ev) {
                 a->n_shared = ev->done.n_shared;
                 a->n_computed = ev->done.n_computed;
                 a->prefill = (double)ev->done.prefill_usec / 1e6;
+                a->decode = (double)ev->done.decode_usec / 1e6;
+                a->n_generated = ev->done.n_generated;
+                a->n_drafted = ev->done.n_drafted;
+                a->n_accepted = ev->done.n_accepted;
+                break;
+        case ENGINE_CONVS:
+                a->conv = ev->convs.n > 0 ? ev->convs.convs[0].id : 0;
                 break;
         case ENGINE_CONV:
                 a->conv = ev->conv.id;
@@ -93,6 +100,14 @@ void drive_do(struct drive *d, struct engine_request *q, struct drive_answer *re
 
 uint64_t drive_new(struct drive *d) {
         struct engine_request q = {.verb = ENGINE_OPEN};
+        struct drive_answer a;
+
+        drive_do(d, &q, &a);
+        return a.conv;
+}
+
+uint64_t drive_first(struct drive *d) {
+        struct engine_request q = {.verb = ENGINE_LIST, .limit = 1};
         struct drive_answer a;
 
         drive_do(d, &q, &a);

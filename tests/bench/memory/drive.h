@@ -16,7 +16,8 @@ struct drive_answer {
          * did not come. */
         double sent, accepted, first, ended;
         uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed, n_tokens;
-        double prefill;  /* seconds that the engine reports */
+        double prefill, decode; /* seconds that the engine reports */
+        uint32_t n_generated, n_drafted, n_accepted;
         uint64_t conv;   /* id, if the answer is a conversation */
         int32_t *tokens; /* [n_tokens] of a GET with want_tokens; the caller frees them */
 };
@@ -28,6 +29,8 @@ void drive_close(struct drive *d);
 void drive_do(struct drive *d, struct engine_request *q, struct drive_answer *ret);
 
 uint64_t drive_new(struct drive *d);
+/* The first conversation, or 0. */
+uint64_t drive_first(struct drive *d);
 uint64_t drive_fork(struct drive *d, uint64_t conv, uint32_t at_turn, struct drive_answer *ret);
 void drive_simple(struct drive *d, enum engine_verb verb, uint64_t conv, struct drive_answer *ret);
 /* Append tokens and generate @max_tokens, greedily, whatever they are. */
