@@ -317,6 +317,10 @@ void engine_set_spare(struct engine *en, bool keep) {
         fake.spare_refused = !keep;
 }
 
+void engine_set_speculation(struct engine *en, bool on) {
+        fake.speculates = on;
+}
+
 uint64_t engine_pool_size(struct engine *en) {
         return fake.pool_size;
 }

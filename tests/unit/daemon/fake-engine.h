@@ -30,6 +30,7 @@ struct fake_engine {
         uint64_t pool_size, pool_auto; /* the size in force, and the value of auto */
         uint64_t pool_used, pool_idle; /* the result of engine_pool_use() */
         bool spare_refused;
+        bool speculates; /* as it was set last, after the start */
         unsigned n_resizes;
         /* What watchers were told of pressure last, and how often. */
         bool pressed;

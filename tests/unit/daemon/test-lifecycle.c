@@ -236,13 +236,14 @@ static void test_reload(void **state) {
         fixture_start(f);
         snprintf(path, sizeof(path), "%s/conf", f->dir);
         file = fopen(path, "w");
-        fputs("output-high = 300000\nlog-level = error\n", file);
+        fputs("output-high = 300000\nlog-level = error\nspeculation = auto\n", file);
         fclose(file);
         f->d->argc = 5;
         f->d->argv = argv;
         raise(SIGHUP);
         fixture_steps(f, 2);
         assert_int_equal(f->d->limits.output_high, 300000);
+        assert_true(fake.speculates);
         file = fopen(path, "w");
         fputs("output-high = 1\n", file);
         fclose(file);
