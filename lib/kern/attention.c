@@ -5,8 +5,8 @@
  *
  * A tile is up to KERN_ATTN_TILE queries (some heads of one KV head times some tokens of one
  * sequence) that walk the same keys: each group of keys comes from memory once for the tile, and is
- * widened once for the KERN_ATTN_CALL queries of a call. A query takes part in a group only if it sees a key in it, so its sequence of operations is the
- * same in any tile.
+ * widened once for the KERN_ATTN_CALL queries of a call. A query takes part in a group only if it
+ * sees a key in it, so its sequence of operations is the same in any tile.
  */
 #include "kern/kern.h"
 #include "kern/kern-isa.h"
