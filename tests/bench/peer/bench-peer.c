@@ -5,6 +5,7 @@
  * work in turn:
  *
  *      bandwidth SIZE      bytes a second that all threads together read of SIZE bytes, more than caches hold
+ *      loop UNIT           products a second of a loop in registers of this instruction set (roof.h); 0: it has none
  *      prefill N           seconds of computing N tokens from nothing, in the chunks of the engine's default
  *      onto DEPTH N        seconds of N tokens in one call behind DEPTH tokens
  *      decode DEPTH N      seconds of N steps of one token each behind DEPTH tokens
@@ -24,11 +25,10 @@
 #include "gguf/gguf.h"
 #include "kern/kern.h"
 #include "model/model.h"
+#include "roof.h"
 #include "seq/seq.h"
 
 #define MAX_STREAMS 64
-#define READ_TASKS 64
-#define READ_REPEAT 3
 
 struct rig {
         struct gguf *gguf;
@@ -38,9 +38,7 @@ struct rig {
         struct model_info info;
         struct ledger ledger;
         struct seq_pool *pool;
-        void *pattern;   /* [the largest block] */
-        uint8_t *memory; /* [memory_size], to be read */
-        size_t memory_size;
+        void *pattern; /* [the largest block] */
         uint32_t chunk, max_tokens;
         uint64_t random;
 };
@@ -88,7 +86,6 @@ static void open_rig(struct rig *r, char **argv) {
 }
 
 static void close_rig(struct rig *r) {
-        free(r->memory);
         free(r->pattern);
         seq_pool_free(r->pool);
         model_work_free(r->work);
@@ -198,49 +195,35 @@ static double decode(struct rig *r, uint32_t n_streams, uint32_t depth, uint32_t
         return t0;
 }
 
-/* --- the bandwidth --- */
+/* --- roofs --- */
 
-static volatile uint64_t sink;
+/* Products a second of the loop that this instruction set has for the unit; 0: none. */
+static double loop(struct rig *r, const char *unit) {
+        static const char *const units[ROOF_N_UNITS] = {"narrow", "wide", "dot", "multiply"};
+        const struct roof_loop *l;
 
-static void read_part(void *arg, size_t task, unsigned thread) {
-        typedef uint64_t vector __attribute__((vector_size(64)));
-        struct rig *r = arg;
-        const vector *p = (const vector *)(r->memory + task * (r->memory_size / READ_TASKS));
-        vector a = {0}, b = {0};
-
-        for (size_t i = 0; i < r->memory_size / READ_TASKS / sizeof(*p); i += 2) {
-                a ^= p[i];
-                b ^= p[i + 1];
-        }
-        a ^= b;
-        sink ^= a[0] ^ a[1] ^ a[2] ^ a[3] ^ a[4] ^ a[5] ^ a[6] ^ a[7];
+        for (size_t i = 0; (l = roof_loop(i)); i++)
+                if (!strcmp(l->isa, kern_isa_name(kern_isa(r->kern))) &&
+                        !strcmp(units[l->unit], unit))
+                        return roof_products(r->kern, l, 0.1);
+        return 0;
 }
 
-static double bandwidth(struct rig *r, size_t size) {
-        double best = 0;
+/* Of one token in all layers: of each weight one, but for the embedding and what makes logits. */
+static double products(struct rig *r) {
+        double table = (double)r->info.n_vocab * r->info.n_embd;
+        bool tied = !gguf_tensor(r->gguf, "output.weight");
 
-        size -= size % (READ_TASKS * 128);
-        if (size != r->memory_size) {
-                free(r->memory);
-                r->memory = bench_alloc(size);
-                r->memory_size = size;
-        }
-        for (int i = 0; i < READ_REPEAT; i++) {
-                double t0 = bench_now();
-
-                kern_run(r->kern, READ_TASKS, read_part, r);
-                t0 = bench_now() - t0;
-                best = MAX(best, (double)size / t0);
-        }
-        return best;
+        return (double)r->info.n_params - (tied ? 1 : 2) * table;
 }
 
 /* --- lines --- */
 
 static void put_facts(struct rig *r) {
-        printf("{\"isa\":\"%s\",\"n_vocab\":%u,\"weights_size\":%llu,\"chunk\":%u}\n",
+        printf("{\"isa\":\"%s\",\"n_vocab\":%u,\"weights_size\":%llu,\"products\":%.0f,\"chunk\":%"
+               "u}\n",
                 kern_isa_name(kern_isa(r->kern)), r->info.n_vocab,
-                (unsigned long long)r->info.weights_size, r->chunk);
+                (unsigned long long)r->info.weights_size, products(r), r->chunk);
         fflush(stdout);
 }
 
@@ -251,9 +234,12 @@ static void check_tokens(struct rig *r, uint64_t n) {
 
 static void answer(struct rig *r, const char *line) {
         unsigned a, b, s;
+        char unit[16];
 
         if (sscanf(line, "bandwidth %u", &a) == 1) {
-                bench_put1("bandwidth", bandwidth(r, a));
+                bench_put1("bandwidth", roof_read(r->kern, a));
+        } else if (sscanf(line, "loop %15s", unit) == 1) {
+                bench_put1("loop", loop(r, unit));
         } else if (sscanf(line, "prefill %u", &b) == 1) {
                 check_tokens(r, b);
                 bench_put1("prefill", prefill(r, 0, b));

@@ -8,7 +8,8 @@ Rules:
     remembered in the scratch folder with everything that it depends on. Repacking of weights is on, its default.
  3. Prefill and decoding of the peer are timed by llama-bench, streams by llama-batched-bench, each with its warm-up, and
     what follows a long history by llama-server's own timings: there a history is computed once and kept as a file.
- 4. The bandwidth of memory is measured in each run of decoding, with confab's threads.
+ 4. What the machine can do at most is measured in each run, with confab's threads: of decoding the bandwidth of memory, of
+    prefill a loop of the same instructions in registers (tests/bench/roof).
 """
 
 import functools
@@ -20,7 +21,7 @@ import subprocess
 from load import part_load
 from report import Grid, fail, median, note, speed
 from root import PeerRoot, Server
-from rows import OF_BANDWIDTH, depth_of, rows, settings, tokens_of
+from rows import OF_BANDWIDTH, OF_LOOP, UNITS, depth_of, rows, settings, tokens_of
 
 READ_SIZE = 1 << 29  # bytes, to measure the bandwidth with: no cache holds them
 
@@ -148,13 +149,12 @@ def words(setting):
 # --- turns ---
 
 def take_turns(b, confab, peer, group, chosen):
-    """Values by row: seconds of both sides, and the bandwidth of each run."""
+    """Values by row: seconds of both sides, and the roof of each run."""
     got = {row: {"confab": [], "peer": []} for row in group}
-    bandwidth = []
+    roofs = []
     confab.measure(group[0].test)  # the weights are in memory afterwards
     for run in range(b.o.runs):
-        if group[0].part == "decode":
-            bandwidth.append(confab.ask("bandwidth", (1 << 24) if b.o.quick else READ_SIZE))
+        roofs.append(roof(b, confab, group[0]))
         for row in group:
             note(f"{row.part}: {row.what}, run {run + 1} of {b.o.runs}")
             sides = [("confab", lambda: confab.measure(row.test))]
@@ -162,7 +162,16 @@ def take_turns(b, confab, peer, group, chosen):
                 sides.append(("peer", lambda: peer.measure(row.test, chosen[row])))
             for name, measure in sides if run % 2 == 0 else reversed(sides):
                 got[row][name].append(measure())
-    return got, bandwidth
+    return got, roofs
+
+
+def roof(b, confab, row):
+    """Of decoding the bandwidth, of prefill products a second in registers."""
+    if row.part == "decode":
+        return confab.ask("bandwidth", (1 << 24) if b.o.quick else READ_SIZE)
+    if row.part == "prefill":
+        return next((rate for unit in UNITS[row.model[1]] if (rate := confab.ask("loop", unit))), 0)
+    return 0
 
 
 def measure_model(b, root, best, model, group):
@@ -174,12 +183,12 @@ def measure_model(b, root, best, model, group):
     confab = ConfabSide(b, path, most)
     peer = PeerSide(b, root, path, confab.facts["n_vocab"], most) if root else None
     chosen = {row: best.of(peer, row) for row in group} if root else {}
-    got, bandwidth = take_turns(b, confab, peer, group, chosen)
+    got, roofs = take_turns(b, confab, peer, group, chosen)
     facts = confab.facts
     if peer:
         peer.close()
     confab.close()
-    return got, bandwidth, chosen, facts
+    return got, roofs, chosen, facts
 
 
 def model_file(b, root, model):
@@ -195,14 +204,14 @@ def model_file(b, root, model):
     return path
 
 
-def put(b, grid, row, got, bandwidth, setting, facts):
+def put(b, grid, row, got, roofs, setting, facts):
     n = tokens_of(row.test)
     ours, theirs = got["confab"], got["peer"]
     aim = getattr(row.aims, facts["isa"], None)
     rate = [n / s for s in ours]
     cells = [row.what, f"{median(rate):.1f} t/s"]
     b.values.setdefault(row.part, {})[row.what] = {"tokens": n, "confab": ours, "peer": theirs, "setting": setting,
-                                                   "bandwidth": bandwidth, "isa": facts["isa"], "aim": aim}
+                                                   "roof": roofs, "isa": facts["isa"], "aim": aim}
     if theirs:
         ratios = [t / o for o, t in zip(ours, theirs)]
         cells += [f"{n / median(theirs):.1f} t/s", f"{median(ratios):.2f}", f"{min(ratios):.2f} .. {max(ratios):.2f}"]
@@ -210,10 +219,18 @@ def put(b, grid, row, got, bandwidth, setting, facts):
         cells += ["-", "-", ""]
     grid.row(*cells, f">= {aim}" if aim else "", words(setting) if setting else "")
     if row.part == "decode":
-        share = [facts["weights_size"] * r / w for r, w in zip(rate, bandwidth)]
-        read = facts["weights_size"] * median(rate)
-        grid.row("  bytes a second, of the bandwidth", speed(read), speed(median(bandwidth)), f"{median(share):.2f}",
-                 f"{min(share):.2f} .. {max(share):.2f}", f">= {OF_BANDWIDTH}", "")
+        put_share(grid, "  bytes a second, of the bandwidth", [facts["weights_size"] * r for r in rate], roofs, speed,
+                  f">= {OF_BANDWIDTH}")
+    elif row.part == "prefill" and min(roofs) > 0:
+        # Without those of attention and of the logits.
+        put_share(grid, "  products of the layers a second, of a loop in registers", [facts["products"] * r for r in rate],
+                  roofs, lambda v: f"{v / 1e9:.0f} G/s", f">= {OF_LOOP}" if facts["isa"] == "avx512" else "")
+
+
+def put_share(grid, what, ours, roofs, form, aim):
+    share = [v / r for v, r in zip(ours, roofs)]
+    grid.row(what, form(median(ours)), form(median(roofs)), f"{median(share):.2f}",
+             f"{min(share):.2f} .. {max(share):.2f}", aim, "")
 
 
 def setup(b):
@@ -235,10 +252,10 @@ def run_part(b, part):
         group = [row for row in wanted if row.model == model]
         measured = measure_model(b, root, best, model, group)
         if measured:
-            got, bandwidth, chosen, facts = measured
+            got, roofs, chosen, facts = measured
             isa = facts["isa"]
             for row in group:
-                put(b, grid, row, got[row], bandwidth, chosen.get(row), facts)
+                put(b, grid, row, got[row], roofs, chosen.get(row), facts)
     if part == "load":
         part_load(b, root, grid)
     against = f"llama.cpp {best.version} (backend {root.loaded})" if root else "nothing"

@@ -16,7 +16,9 @@ Aims = namedtuple("Aims", "avx2 avx512")
 Row = namedtuple("Row", "part model what test aims")
 PREFILL = Aims(1.5, 2.5)
 DECODE = Aims(1.0, 1.0)
-OF_BANDWIDTH = 0.9
+OF_BANDWIDTH, OF_LOOP = 0.9, 0.6
+# The loops that a type's product may have, the first one that the instruction set has (roof.h).
+UNITS = {"q4_0": ("dot", "narrow"), "q4_k_m": ("dot", "narrow"), "q8_0": ("dot", "wide"), "f16": ("multiply",)}
 SHAPES = (("300m", ("experts",), "8 experts of 2 used"), ("qwen-0.5b", (), "0.5B"),
           ("arch:granite-4.0-h-1b", (), "hybrid with state"))
 
