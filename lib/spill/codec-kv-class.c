@@ -3,7 +3,7 @@
  * Decides which table codes which channel. The section tells the decoder, so this is the encoder's
  * choice alone and can improve without a new format.
  *
- * The classes are learned from a sample of 64 to 256 channels by Lloyd's clustering: begin with
+ * The classes are learned from a sample of 64 to 128 channels by Lloyd's clustering: begin with
  * classes by sign and size, make a table from each class, assign each channel the table that codes
  * it in the fewest bits, repeat. Then every channel of the section is assigned once, and the final
  * tables count all values.
@@ -14,10 +14,7 @@
 #include "spill/codec-kv.h"
 #include "spill/spill.h"
 
-enum { ROUNDS = 2, MAX_TOKENS = 32 /* that are looked at in choosing */ };
-
-/* One lane per class. */
-typedef uint16_t costs __attribute__((vector_size(2 * KV_CLASSES), aligned(2 * KV_CLASSES)));
+enum { ROUNDS = 2, TURN = 8 /* channels that are counted in turn */ };
 
 static inline uint32_t log_bits(uint32_t count) {
         float f = (float)(int32_t)count + 0.125f;
@@ -121,167 +118,145 @@ static void guess_classes(struct kv_encoder_tables *t, enum kv_kind kind, size_t
 }
 
 /* What a symbol costs in each class, by the counts: log2((total + 1/8) / (count + 1/8)), with the
- * logarithm that a float's bits are when read as a number, in 1/32 bit. Below 2^11. */
+ * logarithm that a float's bits are when read as a number, in 1/32 bit. Below 2^11. Classes that are not
+ * used cost most. */
+static inline uint32_t log_total(uint32_t total) {
+        return log_bits(total > 0 ? total : UINT32_C(1) << 30);
+}
+
 static void make_costs(struct kv_encoder_tables *t) {
         uint32_t total[KV_CLASSES] = {0};
 
         for (unsigned s = 0; s < 256; s++)
                 for (unsigned k = 0; k < KV_CLASSES; k++)
-                        total[k] += t->counts[s][k];
+                        total[k] += t->sample_counts[s][k];
         for (unsigned k = 0; k < KV_CLASSES; k++)
-                total[k] = log_bits(total[k] > 0 ? total[k] : UINT32_C(1) << 30);
+                total[k] = log_total(total[k]);
         for (unsigned s = 0; s < 256; s++)
                 for (unsigned k = 0; k < KV_CLASSES; k++)
-                        t->cost[s][k] = (uint16_t)((total[k] - log_bits(t->counts[s][k])) >> 18);
-}
-
-/* Which classes have values, and their numbers without gaps. Returns how many. */
-static unsigned number_classes(
-        const struct kv_encoder_tables *t, unsigned k, uint8_t map[KV_CLASSES]) {
-        uint32_t any[KV_CLASSES] = {0};
-        unsigned n = 0;
-
-        for (unsigned s = 0; s < 256; s++)
-                for (unsigned i = 0; i < KV_CLASSES; i++)
-                        any[i] |= t->counts[s][i];
-        for (unsigned i = 0; i < k; i++) {
-                map[i] = (uint8_t)n;
-                n += any[i] > 0;
-        }
-        return n;
-}
-
-/* Classes that are not used cost most. */
-static inline uint8_t cheapest(costs sum) {
-        uint32_t best = UINT32_MAX;
-
-        for (uint32_t i = 0; i < KV_CLASSES; i++) {
-                uint32_t cost = (uint32_t)sum[i] << 3 | i;
-
-                best = cost < best ? cost : best;
-        }
-        return best & 7;
-}
-
-static inline costs cost_of(const struct kv_encoder_tables *t, uint8_t symbol) {
-        return *(const costs *)t->cost[symbol];
+                        t->cost[s][k] =
+                                (uint16_t)((total[k] - log_bits(t->sample_counts[s][k])) >> 18);
 }
 
 /* Values of one channel after another would be counted in the same few places, each addition
  * waiting for the last one; so the channels take turns. */
 static void count_sample(struct kv_encoder_tables *t, size_t n) {
-        memset(t->counts, 0, sizeof(t->counts));
+        memset(t->sample_counts, 0, sizeof(t->sample_counts));
         for (size_t i = 0; i < KV_SAMPLE_TOKENS; i++)
                 for (size_t c = 0; c < n; c++)
                         if (i < t->sample_tokens[c])
-                                t->counts[t->sample[c][i]][t->sample_class[c]]++;
+                                t->sample_counts[t->sample[c][i]][t->sample_class[c]]++;
 }
 
-static void learn(struct kv_encoder_tables *t, size_t n) {
+/* The sample as tiles of one channel each. */
+static void learn(struct kv_encoder *e, size_t n) {
+        struct kv_encoder_tables *t = e->tables;
+
         for (unsigned round = 0; round < ROUNDS; round++) {
                 count_sample(t, n);
                 make_costs(t);
                 if (round == ROUNDS - 1)
                         break;
                 for (size_t c = 0; c < n; c++) {
-                        costs sum = {0};
+                        const struct kv_tile tile = {t->sample[c], 1, t->sample_tokens[c], true};
 
-                        for (size_t i = 0; i < t->sample_tokens[c]; i++)
-                                sum += cost_of(t, t->sample[c][i]);
-                        t->sample_class[c] = cheapest(sum);
+                        e->kernels->choose(t->cost, &tile, &t->sample_class[c]);
                 }
         }
 }
 
-static void choose_channel_major(struct kv_encoder_tables *t, const struct kv_view *v,
-        const uint8_t *symbols, uint8_t *classes) {
-        size_t n_tokens = MIN(v->n_tokens, (size_t)MAX_TOKENS);
+/* As with the sample: in channel-major tiles some channels take turns. And neighbours are counted in
+ * two halves. */
+static void count_tile(
+        struct kv_encoder_tables *t, const struct kv_tile *tile, const kv_place *places) {
+        size_t n = tile->n_channels * tile->n_tokens, tokens = tile->n_tokens, from = 0;
+        uint32_t *restrict even = &t->counts[0][0], *restrict odd = &t->more_counts[0][0];
 
-        for (size_t c = 0; c < v->n_channels; c++) {
-                costs sum = {0};
-
-                for (size_t i = 0; i < n_tokens; i++)
-                        sum += cost_of(t, symbols[c * v->n_tokens + i]);
-                classes[c] = cheapest(sum);
+        for (; tile->channel_major && n - from >= TURN * tokens; from += TURN * tokens)
+                for (size_t i = from; i < from + tokens; i++)
+                        for (size_t c = 0; c < TURN; c += 2) {
+                                even[places[i + c * tokens]]++;
+                                odd[places[i + (c + 1) * tokens]]++;
+                        }
+        for (; n - from >= 4; from += 4) {
+                even[places[from]]++;
+                odd[places[from + 1]]++;
+                even[places[from + 2]]++;
+                odd[places[from + 3]]++;
         }
-        for (size_t i = 0; i < v->n_tokens; i++)
-                for (size_t c = 0; c < v->n_channels; c++)
-                        t->counts[symbols[c * v->n_tokens + i]][classes[c]]++;
-}
-
-/* Channels beside each other: some at a time, so that their sums stay in registers' reach. */
-static void choose_token_major(struct kv_encoder_tables *t, const struct kv_view *v,
-        const uint8_t *symbols, uint8_t *classes) {
-        size_t n_tokens = MIN(v->n_tokens, (size_t)MAX_TOKENS);
-        costs sum[64];
-
-        for (size_t from = 0; from < v->n_channels; from += ARRAY_SIZE(sum)) {
-                size_t n = MIN(v->n_channels - from, ARRAY_SIZE(sum));
-
-                memset(sum, 0, sizeof(sum));
-                for (size_t i = 0; i < n_tokens; i++)
-                        for (size_t c = 0; c < n; c++)
-                                sum[c] += cost_of(t, symbols[i * v->n_channels + from + c]);
-                for (size_t c = 0; c < n; c++)
-                        classes[from + c] = cheapest(sum[c]);
-        }
-        for (size_t i = 0; i < v->n_tokens; i++)
-                for (size_t c = 0; c < v->n_channels; c++)
-                        t->counts[symbols[i * v->n_channels + c]][classes[c]]++;
+        for (; from < n; from++)
+                even[places[from]]++;
 }
 
 static void choose(struct kv_encoder *e, enum kv_kind kind) {
         const uint8_t *symbols = e->symbols;
         uint8_t *classes = e->classes;
+        kv_place *places = e->places;
+        unsigned first = kind * KV_CLASSES;
         struct kv_view v;
 
-        memset(e->tables->counts, 0, sizeof(e->tables->counts));
+        memset(e->tables->counts[first], 0, KV_CLASSES * sizeof(*e->tables->counts));
+        memset(e->tables->more_counts[first], 0, KV_CLASSES * sizeof(*e->tables->more_counts));
         for (size_t i = 0; i < e->n_arrays; i++) {
                 if (!kv_view(&e->arrays[i], &v))
                         continue;
                 for (size_t t = 0; t < v.n_tiles; t++) {
-                        if (v.kind == kind && v.channel_major)
-                                choose_channel_major(e->tables, &v, symbols, classes);
-                        else if (v.kind == kind)
-                                choose_token_major(e->tables, &v, symbols, classes);
+                        const struct kv_tile tile = {
+                                symbols, v.n_channels, v.n_tokens, v.channel_major};
+
+                        if (v.kind == kind) {
+                                e->kernels->choose(e->tables->cost, &tile, classes);
+                                e->kernels->places(&tile, classes, first << 8, places);
+                                count_tile(e->tables, &tile, places);
+                        }
                         symbols += v.tile;
+                        places += v.tile;
                         classes += v.n_channels;
                 }
         }
+        for (unsigned k = first; k < first + KV_CLASSES; k++)
+                for (unsigned s = 0; s < 256; s++)
+                        e->tables->counts[k][s] += e->tables->more_counts[k][s];
 }
 
-/* From classes to the numbers of the final tables. */
-static void number(struct kv_encoder *e, enum kv_kind kind, const uint8_t map[KV_CLASSES]) {
-        uint8_t *classes = e->classes;
-        struct kv_view v;
+/* Which classes have values, how many of each, and their numbers without gaps. */
+static void number(struct kv_encoder *e, enum kv_kind kind, uint32_t total[KV_CLASSES]) {
+        unsigned n = 0;
 
-        for (size_t i = 0; i < e->n_arrays; i++) {
-                if (!kv_view(&e->arrays[i], &v))
-                        continue;
-                if (v.kind == kind)
-                        for (size_t c = 0; c < v.n_tiles * v.n_channels; c++)
-                                classes[c] = (uint8_t)(e->base[kind] + map[classes[c]]);
-                classes += v.n_tiles * v.n_channels;
+        for (unsigned k = 0; k < KV_CLASSES; k++) {
+                const uint32_t *counts = e->tables->counts[kind * KV_CLASSES + k];
+
+                total[k] = 0;
+                for (unsigned s = 0; s < 256; s++)
+                        total[k] += counts[s];
+                e->used[kind][k] = total[k] > 0;
+                e->number[kind][k] = (uint8_t)n;
+                n += total[k] > 0;
         }
+        e->n_tables[kind] = n;
 }
 
 /* Whether coding costs fewer bits than the symbols have, by an amount that is worth the time. */
-static bool gains(const struct kv_encoder_tables *t, enum kv_kind kind, size_t n_values) {
+static bool gains(const struct kv_encoder *e, enum kv_kind kind, size_t n_values,
+        const uint32_t total[KV_CLASSES]) {
         uint64_t cost = 0;
 
-        for (unsigned s = 0; s < 256; s++)
-                for (unsigned k = 0; k < KV_CLASSES; k++)
-                        cost += (uint64_t)t->counts[s][k] * t->cost[s][k];
+        for (unsigned k = 0; k < KV_CLASSES; k++) {
+                const uint32_t *counts = e->tables->counts[kind * KV_CLASSES + k];
+                uint32_t log = log_total(total[k]);
+
+                for (unsigned s = 0; s < 256; s++)
+                        cost += (uint64_t)counts[s] * ((log - log_bits(counts[s])) >> 18);
+        }
         return cost / 32 < (uint64_t)n_values * 8 - n_values / (kind == KV_I8 ? 4 : 8);
 }
 
 void kv_classify(struct kv_encoder *e, enum kv_kind kind) {
         size_t n_values, n_channels = count_channels(e, kind, &n_values), n;
-        unsigned base = kind > 0 ? e->base[kind - 1] + e->n_tables[kind - 1] : 0, k;
         struct kv_encoder_tables *t = e->tables;
-        uint8_t map[KV_CLASSES];
+        uint32_t total[KV_CLASSES];
+        unsigned k;
 
-        e->base[kind] = base;
         e->n_tables[kind] = 0;
         if (n_values == 0)
                 return;
@@ -289,20 +264,17 @@ void kv_classify(struct kv_encoder *e, enum kv_kind kind) {
         n = take_sample(e, kind, (n_channels + n - 1) / n);
         k = count_classes(kind, n_channels, n_values);
         guess_classes(t, kind, n, k);
-        learn(t, n);
+        learn(e, n);
         choose(e, kind);
-        make_costs(t);
-        if (!gains(t, kind, n_values))
+        number(e, kind, total);
+        if (!gains(e, kind, n_values, total)) {
+                e->n_tables[kind] = 0;
                 return;
-        e->n_tables[kind] = number_classes(t, k, map);
-        number(e, kind, map);
-        for (unsigned i = 0; i < k; i++) {
-                unsigned next = i + 1 < k ? map[i + 1] : e->n_tables[kind];
-
-                /* Not of an empty class. */
-                if (next == map[i])
+        }
+        for (unsigned i = kind * KV_CLASSES; i < (kind + 1) * KV_CLASSES; i++) {
+                if (!e->used[kind][i % KV_CLASSES])
                         continue;
-                kv_table_from_counts(&t->table[base + map[i]], t->counts, i);
-                kv_table_symbols(&t->table[base + map[i]], t->symbols[base + map[i]]);
+                kv_table_from_counts(&t->table[i], t->counts[i]);
+                kv_table_codes(&t->table[i], t->info[i], t->rcp[i]);
         }
 }

@@ -17,37 +17,11 @@ static void collect_symbols(const struct kv_encoder *e, const uint8_t *src) {
         struct kv_view v;
 
         for (size_t i = 0; i < e->n_arrays; i++) {
-                const uint8_t *from;
-                size_t n;
-
                 if (!kv_view(&e->arrays[i], &v))
                         continue;
-                from = src + v.offset;
-                n = v.n_tiles * v.tile;
-                if (v.kind == KV_F16)
-                        for (size_t j = 0; j < n; j++)
-                                to[j] = from[2 * j + 1];
-                else if (v.kind == KV_F32)
-                        for (size_t j = 0; j < n; j++)
-                                to[j] = from[4 * j + 3];
-                else
-                        memcpy(to, from, n);
-                to += n;
+                e->kernels->symbols(v.kind, src + v.offset, v.n_tiles * v.tile, to);
+                to += v.n_tiles * v.tile;
         }
-}
-
-/* Copy the kept bytes of n values out of the block. Returns the number of bytes. */
-static size_t keep_piece(const struct kv_view *v, const uint8_t *src, size_t n, uint8_t *dst) {
-        if (v->kind == KV_F16)
-                for (size_t i = 0; i < n; i++)
-                        dst[i] = src[2 * i];
-        if (v->kind == KV_F32)
-                for (size_t i = 0; i < n; i++) {
-                        dst[2 * i] = src[4 * i];
-                        dst[2 * i + 1] = src[4 * i + 1];
-                        dst[2 * n + i] = src[4 * i + 2];
-                }
-        return n * (v->width - 1);
 }
 
 static void keep(const struct kv_encoder *e, const uint8_t *src, size_t n, uint8_t *dst) {
@@ -59,9 +33,13 @@ static void keep(const struct kv_encoder *e, const uint8_t *src, size_t n, uint8
                         continue;
                 memcpy(dst, src + at, v.offset - at);
                 dst += v.offset - at;
-                for (size_t t = 0; t < v.n_tiles; t += v.piece)
-                        dst += keep_piece(&v, src + v.offset + t * v.tile * v.width,
-                                MIN(v.piece, v.n_tiles - t) * v.tile, dst);
+                for (size_t t = 0; t < v.n_tiles; t += v.piece) {
+                        size_t n_values = MIN(v.piece, v.n_tiles - t) * v.tile;
+
+                        e->kernels->keep(
+                                v.kind, src + v.offset + t * v.tile * v.width, n_values, dst);
+                        dst += n_values * (v.width - 1);
+                }
                 at = v.offset + v.size;
         }
         memcpy(dst, src + at, n - at);
@@ -81,7 +59,7 @@ static size_t write_classes(const struct kv_encoder *e, uint8_t *dst) {
                         continue;
                 width = kv_class_width(e->n_tables[v.kind]);
                 for (size_t c = 0; width > 0 && c < v.n_tiles * v.n_channels; c++) {
-                        bits |= (uint64_t)(classes[c] - e->base[v.kind]) << n_bits;
+                        bits |= (uint64_t)e->number[v.kind][classes[c]] << n_bits;
                         n_bits += width;
                         for (; n_bits >= 8; n_bits -= 8, bits >>= 8)
                                 *to++ = (uint8_t)bits;
@@ -93,41 +71,35 @@ static size_t write_classes(const struct kv_encoder *e, uint8_t *dst) {
         return (size_t)(to - dst);
 }
 
-static void encode_array(const struct kv_view *v, struct kv_writer *w, const uint8_t *symbols,
-        const uint8_t *classes, uint8_t *plane, const struct kv_kernels *k) {
+static void encode_array(const struct kv_view *v, struct kv_writer *w, const kv_place *places,
+        const struct kv_kernels *k) {
         size_t t = v->n_tiles, n_tiles = t % v->piece > 0 ? t % v->piece : v->piece;
 
         for (; t > 0; n_tiles = v->piece) {
                 size_t n = n_tiles * v->tile, whole = n - n % KV_LANES;
-                const uint8_t *from;
+                const kv_place *from;
 
                 t -= n_tiles;
-                from = symbols + t * v->tile;
-                kv_spread(v, n_tiles, classes + t * v->n_channels, plane);
-                kv_encode_rest(w, from + whole, plane + whole, n - whole);
-                k->encode(w, from, plane, whole);
+                from = places + t * v->tile;
+                kv_encode_rest(w, from + whole, n - whole);
+                k->encode(w, from, whole);
         }
 }
 
 /* The words of all coded values, from the end down. */
-static void encode_values(const struct kv_encoder *e, struct kv_writer *w, uint8_t *plane,
-        const struct kv_kernels *k) {
-        const uint8_t *symbols = e->symbols, *classes = e->classes;
+static void encode_values(const struct kv_encoder *e, struct kv_writer *w) {
+        const kv_place *places = e->places;
         struct kv_view v;
 
-        for (size_t i = 0; i < e->n_arrays; i++) {
-                if (!kv_view(&e->arrays[i], &v))
-                        continue;
-                symbols += v.n_tiles * v.tile;
-                classes += v.n_tiles * v.n_channels;
-        }
+        for (size_t i = 0; i < e->n_arrays; i++)
+                if (kv_view(&e->arrays[i], &v))
+                        places += v.n_tiles * v.tile;
         for (size_t i = e->n_arrays; i-- > 0;) {
                 if (!kv_view(&e->arrays[i], &v))
                         continue;
-                symbols -= v.n_tiles * v.tile;
-                classes -= v.n_tiles * v.n_channels;
+                places -= v.n_tiles * v.tile;
                 if (e->n_tables[v.kind] > 0)
-                        encode_array(&v, w, symbols, classes, plane, k);
+                        encode_array(&v, w, places, e->kernels);
         }
 }
 
@@ -142,8 +114,10 @@ static size_t write_head(
                 return 0;
         for (unsigned kind = 0; kind < KV_N_KINDS; kind++) {
                 dst[8 + kind] = (uint8_t)e->n_tables[kind];
-                for (unsigned i = 0; i < e->n_tables[kind]; i++)
-                        n += kv_table_write(&e->tables->table[e->base[kind] + i], dst + n);
+                for (unsigned i = 0; e->n_tables[kind] > 0 && i < KV_CLASSES; i++)
+                        if (e->used[kind][i])
+                                n += kv_table_write(
+                                        &e->tables->table[kind * KV_CLASSES + i], dst + n);
         }
         dst[11] = 0;
         return n + write_classes(e, dst + n);
@@ -170,12 +144,12 @@ static size_t write_kept(const struct kv_encoder *e, const struct kv_plan *p, co
 }
 
 static size_t encode_coded(const struct kv_encoder *e, const struct kv_plan *p, uint8_t *out,
-        size_t max, const uint8_t *src, size_t n, uint8_t *plane, uint8_t *words) {
+        size_t max, const uint8_t *src, size_t n, uint8_t *words) {
         struct kv_writer w = {.words = words,
                 .pos = KV_WORDS_SLACK + 2 * n,
-                .symbols = &e->tables->symbols[0][0]};
+                .info = &e->tables->info[0][0],
+                .rcp = &e->tables->rcp[0][0]};
         size_t end = w.pos, at = write_head(e, p, out, max), kept, n_words;
-        struct kv_kernels k;
 
         if (at == 0)
                 return 0;
@@ -183,10 +157,9 @@ static size_t encode_coded(const struct kv_encoder *e, const struct kv_plan *p, 
         kept = write_kept(e, p, src, n, out + at, max - at, words);
         if (kept == SIZE_MAX)
                 return 0;
-        kv_kernels_get(&k);
         for (size_t i = 0; i < KV_LANES; i++)
                 w.state[i] = KV_LOW;
-        encode_values(e, &w, plane, &k);
+        encode_values(e, &w);
         n_words = end - w.pos;
         if (max - at - kept < n_words + KV_STATES_SIZE)
                 return 0;
@@ -219,22 +192,26 @@ static size_t encode_repeats(
 
 size_t spill_kv_encode(void *dst, size_t max, const void *src, size_t n,
         const struct spill_array *arrays, size_t n_arrays, void *scratch) {
-        uint8_t *s = (uint8_t *)scratch + KV_SCRATCH_FIXED, *plane = s + 2 * n, *words = s + 3 * n;
+        uint8_t *s = (uint8_t *)scratch + KV_SCRATCH_FIXED, *words = s + 4 * n;
+        struct kv_kernels kernels;
         struct kv_encoder e = {.arrays = arrays,
                 .n_arrays = n_arrays,
+                .kernels = &kernels,
                 .tables = scratch,
-                .symbols = s,
-                .classes = s + n};
+                .places = (kv_place *)s,
+                .symbols = s + 2 * n,
+                .classes = s + 3 * n};
         struct kv_plan p;
         size_t r;
 
         if (!spill_codec_check(arrays, n_arrays, n))
                 return 0;
+        kv_kernels_get(&kernels);
         collect_symbols(&e, src);
         for (unsigned kind = 0; kind < KV_N_KINDS; kind++)
                 kv_classify(&e, kind);
         p = kv_plan(arrays, n_arrays, n, e.n_tables);
-        r = encode_coded(&e, &p, dst, max, src, n, plane, words);
+        r = encode_coded(&e, &p, dst, max, src, n, words);
         /* Where whole vectors of bytes repeat, which coding each for itself does not see. */
         if (r == 0 || e.n_tables[KV_I8] > 0)
                 r = encode_repeats(dst, max, r, src, n, words);

@@ -23,29 +23,36 @@
 static const uint16_t level_from[14] = {
         23, 45, 78, 111, 157, 222, 314, 443, 627, 887, 1254, 1774, 2508, 3547};
 
-/* The level whose weight, 256 for @max, is nearest to @count by ratio. */
-static uint8_t level_of(uint64_t count, uint64_t max) {
-        unsigned level = 1;
+/* The level of each count: that whose weight, 256 for the largest count, is nearest by ratio. By
+ * comparing with all limits, which vectors do at once. */
+static void levels_of(const int32_t *counts, unsigned n, uint8_t *levels) {
+        int32_t max = 0, sum[256] = {0};
 
-        count <<= 12;
-        for (unsigned step = 8; step > 0; step /= 2)
-                if (level + step <= 15 && count >= max * level_from[level + step - 2])
-                        level += step;
-        return (uint8_t)level;
+        for (unsigned i = 0; i < n; i++)
+                max = counts[i] > max ? counts[i] : max;
+        for (unsigned l = 0; l < ARRAY_SIZE(level_from); l++) {
+                /* The first count of a level: count << 12 >= max * level_from[]. */
+                int32_t from = (int32_t)(((uint64_t)max * level_from[l] + 4095) >> 12);
+
+                for (unsigned i = 0; i < n; i++)
+                        sum[i] += counts[i] >= from;
+        }
+        for (unsigned i = 0; i < n; i++)
+                levels[i] = (uint8_t)(1 + sum[i]);
 }
 
-void kv_table_from_counts(struct kv_table *t, const uint32_t counts[256][KV_CLASSES], unsigned k) {
-        uint32_t max = 0;
+void kv_table_from_counts(struct kv_table *t, const uint32_t counts[256]) {
+        int32_t there[256 + 1]; /* below 2^31: a section has at most 2^30 values */
+        unsigned n = 0;
 
-        for (unsigned i = 0; i < 256; i++)
-                max = counts[i][k] > max ? counts[i][k] : max;
-        t->n = 0;
+        /* Without a branch: whether a symbol occurs is unpredictable. */
         for (unsigned i = 0; i < 256; i++) {
-                if (counts[i][k] == 0)
-                        continue;
-                t->symbol[t->n] = (uint8_t)i;
-                t->level[t->n++] = level_of(counts[i][k], max);
+                t->symbol[n] = (uint8_t)i;
+                there[n] = (int32_t)counts[i];
+                n += counts[i] > 0;
         }
+        t->n = n;
+        levels_of(there, n, t->level);
         kv_table_freqs(t);
 }
 
@@ -120,7 +127,7 @@ size_t kv_table_read(struct kv_table *t, const uint8_t *src, size_t n) {
         return (at + 1) / 2;
 }
 
-void kv_table_symbols(const struct kv_table *t, struct kv_symbol symbols[256]) {
+void kv_table_codes(const struct kv_table *t, uint32_t info[256], uint32_t rcp[256]) {
         uint32_t start = 0;
 
         for (unsigned i = 0; i < t->n; i++) {
@@ -128,10 +135,8 @@ void kv_table_symbols(const struct kv_table *t, struct kv_symbol symbols[256]) {
                 uint32_t shift = freq > 1 ? 32u - (uint32_t)__builtin_clz(freq - 1) : 0;
                 uint64_t one = (uint64_t)1 << (31 + shift);
 
-                symbols[t->symbol[i]] = (struct kv_symbol){
-                        .rcp = (uint32_t)((one + freq - 1) / freq),
-                        .info = shift << 24 | start << 12 | freq,
-                };
+                rcp[t->symbol[i]] = (uint32_t)((one + freq - 1) / freq);
+                info[t->symbol[i]] = start << 16 | shift << 12 | freq;
                 start += freq;
         }
 }

@@ -82,21 +82,6 @@ bool spill_codec_check(const struct spill_array *arrays, size_t n_arrays, size_t
         return true;
 }
 
-void kv_spread(const struct kv_view *v, size_t n_tiles, const uint8_t *classes, uint8_t *ret) {
-        size_t n = n_tiles * v->n_channels;
-
-        if (!v->channel_major) {
-                for (size_t t = 0; t < n_tiles * v->n_tokens; t++, ret += v->n_channels)
-                        memcpy(ret, classes + t / v->n_tokens * v->n_channels, v->n_channels);
-        } else if (v->n_tokens == 32) {
-                for (size_t c = 0; c < n; c++)
-                        memset(ret + c * 32, classes[c], 32);
-        } else {
-                for (size_t c = 0; c < n; c++)
-                        memset(ret + c * v->n_tokens, classes[c], v->n_tokens);
-        }
-}
-
 unsigned kv_class_width(unsigned n_tables) {
         return n_tables > 1 ? 32u - (unsigned)__builtin_clz(n_tables - 1) : 0;
 }
@@ -122,7 +107,7 @@ size_t kv_decode_scratch(size_t section_size) {
 }
 
 size_t spill_codec_scratch_size(size_t max_section_size) {
-        size_t encode = KV_SCRATCH_FIXED + 5 * max_section_size + 2 * KV_WORDS_SLACK;
+        size_t encode = KV_SCRATCH_FIXED + 6 * max_section_size + 2 * KV_WORDS_SLACK;
 
         return align_up(MAX(encode, 2 * kv_decode_scratch(max_section_size)), 64);
 }

@@ -24,26 +24,26 @@ void spill_kv_decode_many(struct spill_codec_job *jobs, size_t n, void *scratch)
 size_t kv_decode_scratch(size_t section_size);
 
 enum {
-        KV_CLASSES = 8, /* tables per kind, at most */
         KV_TABLES = KV_N_KINDS * KV_CLASSES,
         KV_PIECE = 4096, /* values that are coded at a time, unless a tile has more */
         KV_HEADER = 12,
         KV_STATES_SIZE = 4 * KV_LANES,
         KV_WORDS_SLACK = 64,          /* bytes before the words that the encoder may overwrite */
         KV_TABLE_MAX = 192,           /* bytes of a written table, at most */
-        KV_SAMPLE_CHANNELS = 256,     /* that the classes are learnt from, at most ... */
+        KV_SAMPLE_CHANNELS = 128,     /* that the classes are learnt from, at most ... */
         KV_SAMPLE_TOKENS = 32,        /* ... and tokens of each */
         KV_SCRATCH_FIXED = 256 << 10, /* bytes of scratch for tables */
 };
 
-/* counts[..][k] is not all zero. Every symbol that occurs gets a place. */
-void kv_table_from_counts(struct kv_table *t, const uint32_t counts[256][KV_CLASSES], unsigned k);
+/* Counts are not all zero. Every symbol that occurs gets a place. */
+void kv_table_from_counts(struct kv_table *t, const uint32_t counts[256]);
 /* At most KV_TABLE_MAX bytes; returns how many. */
 size_t kv_table_write(const struct kv_table *t, uint8_t *dst);
 /* Read symbols and levels only. Returns the bytes used, or 0 if this is no table. 200 bytes of src
  * are read, but those after src[0..n) are ignored. */
 size_t kv_table_read(struct kv_table *t, const uint8_t *src, size_t n);
-void kv_table_symbols(const struct kv_table *t, struct kv_symbol symbols[256]);
+/* What struct kv_writer has of the table's symbols. */
+void kv_table_codes(const struct kv_table *t, uint32_t info[256], uint32_t rcp[256]);
 
 /* An array as the codec sees it. */
 struct kv_view {
@@ -57,8 +57,6 @@ struct kv_view {
 };
 /* False for plain bytes. */
 bool kv_view(const struct spill_array *a, struct kv_view *ret);
-/* The class of each value of some tiles, from those of their channels. */
-void kv_spread(const struct kv_view *v, size_t n_tiles, const uint8_t *classes, uint8_t *ret);
 
 /* The sizes of a section's parts, from its layout. */
 struct kv_plan {
@@ -74,19 +72,23 @@ unsigned kv_class_width(unsigned n_tables);
 struct kv_encoder {
         const struct spill_array *arrays;
         size_t n_arrays;
-        uint8_t *symbols;              /* of all views, in their order */
-        uint8_t *classes;              /* of all channels of all views: table numbers */
-        unsigned n_tables[KV_N_KINDS]; /* 0: the kind is stored as it is */
-        unsigned base[KV_N_KINDS];     /* its first table's number */
+        const struct kv_kernels *kernels;
+        uint8_t *symbols; /* of all views, in their order */
+        uint8_t *classes; /* of all channels of all views: 0 .. KV_CLASSES - 1 of their kind */
+        kv_place *places; /* of all symbols; table kind * KV_CLASSES + class */
+        unsigned n_tables[KV_N_KINDS];          /* 0: the kind is stored as it is */
+        uint8_t number[KV_N_KINDS][KV_CLASSES]; /* of a class that is used: its table's, from 0 */
+        bool used[KV_N_KINDS][KV_CLASSES];
         struct kv_encoder_tables *tables;
 };
 struct kv_encoder_tables {
         struct kv_table table[KV_TABLES];
-        struct kv_symbol symbols[KV_TABLES][256];
+        uint32_t info[KV_TABLES][256], rcp[KV_TABLES][256];
+        uint32_t counts[KV_TABLES][256], more_counts[KV_TABLES][256]; /* of all values */
         uint16_t cost[256][KV_CLASSES] __attribute__((aligned(16)));
-        uint32_t counts[256][KV_CLASSES];
+        uint32_t sample_counts[256][KV_CLASSES];
         uint8_t sample[KV_SAMPLE_CHANNELS][KV_SAMPLE_TOKENS];
         uint8_t sample_tokens[KV_SAMPLE_CHANNELS], sample_class[KV_SAMPLE_CHANNELS];
 };
-/* Fill classes, tables, n_tables and base of @kind; kinds in rising order. codec-kv-class.c. */
+/* Fill classes, places and tables of @kind. codec-kv-class.c. */
 void kv_classify(struct kv_encoder *e, enum kv_kind kind);

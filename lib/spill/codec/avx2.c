@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* AVX2: 8 lanes in a register. What AVX-512 does with an expanding load is a permutation here. */
+/* AVX2: 8 lanes in a register. What AVX-512 does with an expanding load is a permutation here. And tables
+ * are looked up by loads: a gather of 8 takes about as long as 8 loads at best, and on processors with AVX2
+ * alone it often is microcode of 40 to 60 steps. */
 #include <immintrin.h>
 #include <stdbool.h>
 
 #include "spill/codec/avx2-tables.h"
+#include "spill/codec/choose.h"
 #include "spill/codec/freqs.h"
 #include "spill/codec/kernels.h"
+#include "spill/codec/plain.h"
 #include "spill/codec/spread.h"
 
 static inline __m256i load16(const void *p) {
@@ -22,6 +26,29 @@ static inline __m256i cat(const void *low, const void *high) {
                 _mm_loadu_si128((const __m128i *)high), 1);
 }
 
+/* table[] of four numbers, those of 16 bits at bits 0 and 32 of @i and @j. */
+static inline __attribute__((always_inline)) __m128i look4(
+        const uint32_t *table, uint64_t i, uint64_t j) {
+        __m128i v = _mm_cvtsi32_si128((int)table[i & 0xffff]);
+
+        v = _mm_insert_epi32(v, (int)table[i >> 32 & 0xffff], 1);
+        v = _mm_insert_epi32(v, (int)table[j & 0xffff], 2);
+        return _mm_insert_epi32(v, (int)table[j >> 32 & 0xffff], 3);
+}
+
+/* Of 16 numbers: of the even ones, then of the odd ones. */
+static inline __attribute__((always_inline)) void look16(
+        const uint32_t *table, __m256i at, __m256i *even, __m256i *odd) {
+        __m128i low = _mm256_castsi256_si128(at), high = _mm256_extracti128_si256(at, 1);
+        uint64_t a = (uint64_t)_mm_cvtsi128_si64(low), b = (uint64_t)_mm_extract_epi64(low, 1);
+        uint64_t c = (uint64_t)_mm_cvtsi128_si64(high), d = (uint64_t)_mm_extract_epi64(high, 1);
+
+        *even = _mm256_inserti128_si256(
+                _mm256_castsi128_si256(look4(table, a, b)), look4(table, c, d), 1);
+        *odd = _mm256_inserti128_si256(_mm256_castsi128_si256(look4(table, a >> 16, b >> 16)),
+                look4(table, c >> 16, d >> 16), 1);
+}
+
 /* A step's view of 16 lanes: halves of the states. */
 struct lanes {
         __m256i low, high;
@@ -30,14 +57,13 @@ struct lanes {
 /* Look up and take the symbols' share off the states. Returns the slots' upper halves. */
 static inline __attribute__((always_inline)) __m256i advance(
         struct lanes *x, const uint32_t *slots, const uint8_t *tables) {
-        const __m256i slot_mask = _mm256_set1_epi16(KV_SLOTS - 1), zero = _mm256_setzero_si256();
+        const __m256i slot_mask = _mm256_set1_epi16(KV_SLOTS - 1);
         const __m256i field = _mm256_set1_epi16(0xfff);
         __m256i at, a, b, info, freq, offset, q, p, carry;
 
         at = _mm256_or_si256(_mm256_slli_epi16(load_bytes(tables), KV_BITS),
                 _mm256_and_si256(x->low, slot_mask));
-        a = _mm256_i32gather_epi32((const int *)slots, _mm256_blend_epi16(at, zero, 0xaa), 4);
-        b = _mm256_i32gather_epi32((const int *)slots, _mm256_srli_epi32(at, 16), 4);
+        look16(slots, at, &a, &b);
         freq = _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa);
         info = _mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa);
         offset = _mm256_or_si256(_mm256_slli_epi16(info, 4), _mm256_srli_epi16(freq, 12));
@@ -206,75 +232,79 @@ DECODE(decode_f16, KV_F16)
 DECODE(decode_f32, KV_F32)
 DECODE(decode_i8, KV_I8)
 
-static inline __m256i load8(const uint8_t *p) {
-        return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+/* See the version for AVX-512. */
+static inline __m256i push(__m256i x, __m256i info, __m256i freq) {
+        __m256i q, rest, above;
+
+        q = _mm256_cvtps_epi32(_mm256_div_ps(_mm256_cvtepi32_ps(x), _mm256_cvtepi32_ps(freq)));
+        rest = _mm256_sub_epi32(x, _mm256_mullo_epi32(q, freq));
+        above = _mm256_sub_epi32(freq, _mm256_set1_epi32(KV_SLOTS));
+        above = _mm256_and_si256(above, _mm256_srai_epi32(rest, 31));
+        x = _mm256_add_epi32(_mm256_slli_epi32(q, KV_BITS), _mm256_srli_epi32(info, 16));
+        return _mm256_add_epi32(x, _mm256_add_epi32(rest, above));
 }
 
-/* Lanes of @x by the nibbles of @order. */
-static inline __m256i permute(__m256i x, uint32_t order) {
-        const __m256i shifts = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0);
-
-        return _mm256_permutevar8x32_epi32(
-                x, _mm256_srlv_epi32(_mm256_set1_epi32((int)order), shifts));
-}
-
-/* x * rcp >> (31 + shift), the product in 64 bits. */
-static inline __m256i divide(__m256i x, __m256i rcp, __m256i shift) {
-        const __m256i half = _mm256_set1_epi64x(0xffffffff);
-        __m256i even, odd;
-
-        even = _mm256_srlv_epi64(_mm256_mul_epu32(x, rcp), _mm256_and_si256(shift, half));
-        odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(rcp, 32));
-        odd = _mm256_srlv_epi64(odd, _mm256_srli_epi64(shift, 32));
-        return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
-}
-
-/* The low words of the lanes that spill, in order, end at words[0); what lies before them is
+/* The words of the lanes that spill, in order, end at words[pos); what lies before them is
  * overwritten as well. */
-static inline void spill_words(uint8_t *words, __m256i x, unsigned spill) {
-        __m256i v = permute(x, pack_lanes[spill]);
+static inline void spill_words(struct kv_writer *w, __m128i words, unsigned spill) {
+        __m128i order = _mm_load_si128((const __m128i *)pack_words[spill]);
 
-        v = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
-        v = _mm256_permute4x64_epi64(_mm256_packus_epi32(v, v), 0xd8);
-        _mm_storeu_si128((__m128i *)(words - 16), _mm256_castsi256_si128(v));
-}
-
-static inline __m256i encode_step(
-        struct kv_writer *w, __m256i x, const uint8_t *symbols, const uint8_t *tables) {
-        const __m256i field = _mm256_set1_epi32(0xfff);
-        const int *base = (const int *)w->symbols;
-        __m256i at = _mm256_or_si256(_mm256_slli_epi32(load8(tables), 8), load8(symbols));
-        __m256i rcp = _mm256_i32gather_epi32(base, at, 8);
-        __m256i info = _mm256_i32gather_epi32(base + 1, at, 8), freq, keep, q;
-        unsigned spill;
-
-        freq = _mm256_and_si256(info, field);
-        /* Frequency 2048 gives the sign bit alone, which no state reaches; all else is below. */
-        keep = _mm256_slli_epi32(freq, 31 - KV_BITS);
-        keep = _mm256_or_si256(_mm256_cmpgt_epi32(keep, x), _mm256_srai_epi32(keep, 31));
-        spill = ~(unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(keep)) & 0xff;
-        spill_words(w->words + w->pos, x, spill);
+        _mm_storeu_si128((__m128i *)(w->words + w->pos - 16), _mm_shuffle_epi8(words, order));
         w->pos -= 2 * (unsigned)__builtin_popcount(spill);
-        x = _mm256_blendv_epi8(_mm256_srli_epi32(x, 16), x, keep);
-        q = divide(x, rcp, _mm256_add_epi32(_mm256_srli_epi32(info, 24), _mm256_set1_epi32(31)));
-        q = _mm256_mullo_epi32(q, _mm256_sub_epi32(_mm256_set1_epi32(KV_SLOTS), freq));
-        x = _mm256_add_epi32(x, _mm256_and_si256(_mm256_srli_epi32(info, 12), field));
-        return _mm256_add_epi32(x, q);
 }
 
-static void encode(struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n) {
+/* table[] of eight numbers. */
+static inline __attribute__((always_inline)) __m256i look8(
+        const uint32_t *table, const kv_place *at) {
+        __m128i a = _mm_cvtsi32_si128((int)table[at[0]]), b = _mm_cvtsi32_si128((int)table[at[4]]);
+
+        a = _mm_insert_epi32(a, (int)table[at[1]], 1);
+        b = _mm_insert_epi32(b, (int)table[at[5]], 1);
+        a = _mm_insert_epi32(a, (int)table[at[2]], 2);
+        b = _mm_insert_epi32(b, (int)table[at[6]], 2);
+        a = _mm_insert_epi32(a, (int)table[at[3]], 3);
+        b = _mm_insert_epi32(b, (int)table[at[7]], 3);
+        return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+}
+
+/* One value of 16 lanes. */
+static inline __attribute__((always_inline)) void encode_step(
+        struct kv_writer *w, __m256i x[2], const kv_place *places) {
+        const __m256i field = _mm256_set1_epi32(0xfff), word = _mm256_set1_epi32(0xffff);
+        __m256i info[2], freq[2], keep[2], words;
+        unsigned set[2];
+
+        for (size_t i = 0; i < 2; i++) {
+                info[i] = look8(w->info, places + 8 * i);
+                freq[i] = _mm256_and_si256(info[i], field);
+                keep[i] = _mm256_cmpgt_epi32(freq[i], _mm256_srli_epi32(x[i], 31 - KV_BITS));
+                set[i] = ~(unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(keep[i])) & 0xff;
+        }
+        words = _mm256_packus_epi32(_mm256_and_si256(x[0], word), _mm256_and_si256(x[1], word));
+        words = _mm256_permute4x64_epi64(words, 0xd8);
+        spill_words(w, _mm256_extracti128_si256(words, 1), set[1]);
+        spill_words(w, _mm256_castsi256_si128(words), set[0]);
+        for (size_t i = 0; i < 2; i++) {
+                x[i] = _mm256_blendv_epi8(_mm256_srli_epi32(x[i], 16), x[i], keep[i]);
+                x[i] = push(x[i], info[i], freq[i]);
+        }
+}
+
+static void encode(struct kv_writer *w, const kv_place *places, size_t n) {
+        struct kv_writer to = *w;
         __m256i x[8];
 
         for (size_t i = 0; i < 8; i++)
                 x[i] = _mm256_loadu_si256((const __m256i *)(w->state + 8 * i));
-        for (; n > 0; n -= KV_LANES)
-                for (size_t i = 8; i-- > 0;) {
-                        size_t at = n - KV_LANES + 8 * i;
-
-                        x[i] = encode_step(w, x[i], symbols + at, tables + at);
-                }
+        for (; n > 0; n -= KV_LANES) {
+                encode_step(&to, x + 6, places + n - 16);
+                encode_step(&to, x + 4, places + n - 32);
+                encode_step(&to, x + 2, places + n - 48);
+                encode_step(&to, x, places + n - 64);
+        }
         for (size_t i = 0; i < 8; i++)
                 _mm256_storeu_si256((__m256i *)(w->state + 8 * i), x[i]);
+        w->pos = to.pos;
 }
 
 /* A symbol's number of slots is unpredictable, and two stores for each symbol cost less than a
@@ -302,6 +332,10 @@ void kv_kernels_avx2(struct kv_kernels *k) {
         k->decode[KV_F16] = decode_f16;
         k->decode[KV_F32] = decode_f32;
         k->decode[KV_I8] = decode_i8;
+        k->symbols = symbols;
+        k->keep = keep;
+        k->choose = choose;
+        k->places = places;
         k->encode = encode;
         k->slots = slots;
         k->spread = spread;

@@ -4,8 +4,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "spill/codec/choose.h"
 #include "spill/codec/freqs.h"
 #include "spill/codec/kernels.h"
+#include "spill/codec/plain.h"
 #include "spill/codec/spread.h"
 
 static inline __m512i load_bytes(const uint8_t *p) {
@@ -173,52 +175,47 @@ DECODE(decode_f16, KV_F16)
 DECODE(decode_f32, KV_F32)
 DECODE(decode_i8, KV_I8)
 
-/* x * rcp >> (31 + shift), the product in 64 bits. */
-static inline __m512i divide(__m512i x, __m512i rcp, __m512i shift) {
-        const __m512i half = _mm512_set1_epi64(0xffffffff);
-        __m512i even, odd;
+/* x -> x / freq * KV_SLOTS + x % freq + start. The quotient, below 2^20, by floats: rounding the state
+ * and dividing lose 1/8 of it at most, so the nearest number is the quotient or one above, and then the
+ * rest is negative. */
+static inline __m512i push(__m512i x, __m512i info, __m512i freq) {
+        __m512i q, rest;
+        __mmask16 above;
 
-        even = _mm512_srlv_epi64(_mm512_mul_epu32(x, rcp), _mm512_and_si512(shift, half));
-        odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(rcp, 32));
-        odd = _mm512_srlv_epi64(odd, _mm512_srli_epi64(shift, 32));
-        return _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
+        q = _mm512_cvtps_epi32(_mm512_div_ps(_mm512_cvtepi32_ps(x), _mm512_cvtepi32_ps(freq)));
+        rest = _mm512_sub_epi32(x, _mm512_mullo_epi32(q, freq));
+        above = _mm512_movepi32_mask(rest);
+        rest = _mm512_mask_add_epi32(
+                rest, above, rest, _mm512_sub_epi32(freq, _mm512_set1_epi32(KV_SLOTS)));
+        x = _mm512_add_epi32(_mm512_slli_epi32(q, KV_BITS), _mm512_srli_epi32(info, 16));
+        return _mm512_add_epi32(x, rest);
 }
 
-static inline __m512i encode_step(
-        struct kv_writer *w, __m512i x, const uint8_t *symbols, const uint8_t *tables) {
-        const __m512i field = _mm512_set1_epi32(0xfff);
-        __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)tables));
-        __m512i s = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)symbols));
-        __m512i rcp, info, freq, q;
+static inline __m512i encode_step(struct kv_writer *w, __m512i x, const kv_place *places) {
+        __m512i at = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)places));
+        __m512i info = _mm512_i32gather_epi32(at, w->info, 4);
+        __m512i freq = _mm512_and_si512(info, _mm512_set1_epi32(0xfff));
         __mmask16 spill;
         unsigned n;
 
-        at = _mm512_or_si512(_mm512_slli_epi32(at, 8), s);
-        rcp = _mm512_i32gather_epi32(at, w->symbols, 8);
-        info = _mm512_i32gather_epi32(at, (const uint8_t *)w->symbols + 4, 8);
-        freq = _mm512_and_si512(info, field);
-        spill = _mm512_cmpge_epu32_mask(x, _mm512_slli_epi32(freq, 31 - KV_BITS));
+        spill = _mm512_cmpge_epi32_mask(_mm512_srli_epi32(x, 31 - KV_BITS), freq);
         n = (unsigned)__builtin_popcount(spill);
         w->pos -= 2 * n;
         _mm256_mask_storeu_epi16(w->words + w->pos, (__mmask16)((1u << n) - 1),
                 _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(spill, x)));
-        x = _mm512_mask_srli_epi32(x, spill, x, 16);
-        q = divide(x, rcp, _mm512_add_epi32(_mm512_srli_epi32(info, 24), _mm512_set1_epi32(31)));
-        q = _mm512_mullo_epi32(q, _mm512_sub_epi32(_mm512_set1_epi32(KV_SLOTS), freq));
-        x = _mm512_add_epi32(x, _mm512_and_si512(_mm512_srli_epi32(info, 12), field));
-        return _mm512_add_epi32(x, q);
+        return push(_mm512_mask_srli_epi32(x, spill, x, 16), info, freq);
 }
 
-static void encode(struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n) {
+static void encode(struct kv_writer *w, const kv_place *places, size_t n) {
         __m512i x[4];
 
         for (size_t i = 0; i < 4; i++)
                 x[i] = _mm512_loadu_si512(w->state + 16 * i);
         for (; n > 0; n -= KV_LANES) {
-                x[3] = encode_step(w, x[3], symbols + n - 16, tables + n - 16);
-                x[2] = encode_step(w, x[2], symbols + n - 32, tables + n - 32);
-                x[1] = encode_step(w, x[1], symbols + n - 48, tables + n - 48);
-                x[0] = encode_step(w, x[0], symbols + n - 64, tables + n - 64);
+                x[3] = encode_step(w, x[3], places + n - 16);
+                x[2] = encode_step(w, x[2], places + n - 32);
+                x[1] = encode_step(w, x[1], places + n - 48);
+                x[0] = encode_step(w, x[0], places + n - 64);
         }
         for (size_t i = 0; i < 4; i++)
                 _mm512_storeu_si512(w->state + 16 * i, x[i]);
@@ -345,6 +342,10 @@ void kv_kernels_avx512(struct kv_kernels *k) {
         k->decode_two[KV_F16] = decode_f16_two;
         k->decode_two[KV_F32] = decode_f32_two;
         k->decode_two[KV_I8] = decode_i8_two;
+        k->symbols = symbols;
+        k->keep = keep;
+        k->choose = choose;
+        k->places = places;
         k->encode = encode;
         k->slots = slots;
         k->spread = spread;

@@ -5,6 +5,7 @@
 
 #include "spill/codec/freqs.h"
 #include "spill/codec/kernels.h"
+#include "spill/codec/plain.h"
 #include "spill/codec/spread.h"
 
 static inline uint32_t load_word(const uint8_t *p) {
@@ -106,39 +107,55 @@ void kv_decode_rest(struct kv_reader *r, const struct kv_piece *p, enum kv_kind 
 }
 
 static inline uint32_t encode_step(
-        uint32_t x, const struct kv_symbol *s, uint8_t *words, size_t *pos) {
-        uint32_t freq = s->info & 0xfff, start = s->info >> 12 & 0xfff, q;
+        const struct kv_writer *w, uint32_t x, kv_place at, size_t *pos) {
+        uint32_t info = w->info[at], freq = info & 0xfff, q;
         uint32_t spill = x >= freq << (31 - KV_BITS);
         uint16_t word = (uint16_t)x;
 
         /* In any case; what is not needed is overwritten by the next. */
-        memcpy(words + *pos - 2, &word, 2);
+        memcpy(w->words + *pos - 2, &word, 2);
         *pos -= 2 * spill;
         x >>= 16 * spill;
-        q = (uint32_t)(((uint64_t)x * s->rcp) >> (31 + (s->info >> 24)));
-        return x + q * (KV_SLOTS - freq) + start;
+        q = (uint32_t)(((uint64_t)x * w->rcp[at]) >> (31 + (info >> 12 & 15)));
+        return x + q * (KV_SLOTS - freq) + (info >> 16);
 }
 
-void kv_encode_rest(struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n) {
+void kv_encode_rest(struct kv_writer *w, const kv_place *places, size_t n) {
         while (n-- > 0)
-                w->state[n] = encode_step(w->state[n],
-                        &w->symbols[(size_t)tables[n] << 8 | symbols[n]], w->words, &w->pos);
+                w->state[n] = encode_step(w, w->state[n], places[n], &w->pos);
 }
 
-static void encode(struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n) {
+static void encode(struct kv_writer *w, const kv_place *places, size_t n) {
         uint32_t state[KV_LANES];
         size_t pos = w->pos;
 
         memcpy(state, w->state, sizeof(state));
         for (; n > 0; n -= KV_LANES)
-                for (size_t i = KV_LANES; i-- > 0;) {
-                        size_t at = n - KV_LANES + i;
-
-                        state[i] = encode_step(state[i],
-                                &w->symbols[(size_t)tables[at] << 8 | symbols[at]], w->words, &pos);
-                }
+                for (size_t i = KV_LANES; i-- > 0;)
+                        state[i] = encode_step(w, state[i], places[n - KV_LANES + i], &pos);
         memcpy(w->state, state, sizeof(state));
         w->pos = pos;
+}
+
+static void choose(
+        const uint16_t cost[256][KV_CLASSES], const struct kv_tile *t, uint8_t *classes) {
+        size_t n = t->n_tokens < KV_SUM_TOKENS ? t->n_tokens : KV_SUM_TOKENS;
+        size_t step = t->channel_major ? 1 : t->n_channels;
+
+        for (size_t c = 0; c < t->n_channels; c++) {
+                const uint8_t *s = t->symbols + c * (t->channel_major ? t->n_tokens : 1);
+                uint32_t sum[KV_CLASSES] = {0}, best = UINT32_MAX;
+
+                for (size_t i = 0; i < n; i++, s += step)
+                        for (size_t k = 0; k < KV_CLASSES; k++)
+                                sum[k] += cost[*s][k];
+                for (uint32_t k = 0; k < KV_CLASSES; k++) {
+                        uint32_t each = sum[k] << 3 | k;
+
+                        best = each < best ? each : best;
+                }
+                classes[c] = best & 7;
+        }
 }
 
 static void slots(struct kv_table *t, uint32_t *to) {
@@ -155,11 +172,15 @@ static void slots(struct kv_table *t, uint32_t *to) {
 }
 
 void kv_kernels_generic(struct kv_kernels *k) {
+        for (size_t i = 0; i < KV_N_KINDS; i++)
+                k->decode_two[i] = decode_two;
         k->decode[KV_F16] = decode_f16;
         k->decode[KV_F32] = decode_f32;
         k->decode[KV_I8] = decode_i8;
-        for (size_t i = 0; i < KV_N_KINDS; i++)
-                k->decode_two[i] = decode_two;
+        k->symbols = symbols;
+        k->keep = keep;
+        k->choose = choose;
+        k->places = places;
         k->encode = encode;
         k->slots = slots;
         k->spread = spread;

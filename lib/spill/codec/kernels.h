@@ -16,6 +16,7 @@ enum {
         KV_LOW = 1 << 15, /* a coder's state is in [KV_LOW, KV_LOW << 16) */
         KV_SLOTS_SLACK = 64,
         KV_GROUP_WORDS = 128, /* bytes of words that one value per lane takes at most */
+        KV_SUM_TOKENS = 32,   /* of a channel, that decide on its class */
 };
 
 /* The symbols of one class and their probabilities, by rising symbol. */
@@ -44,16 +45,24 @@ struct kv_piece {
         size_t n;
 };
 
-/* What the encoder knows of a symbol in a table. */
-struct kv_symbol {
-        uint32_t rcp;  /* ceil(2^(31 + shift) / frequency): division by multiplication */
-        uint32_t info; /* shift << 24 | start << 12 | frequency */
-};
+/* Values as the encoder sees them: the number of a table << 8 | symbol. */
+typedef uint16_t kv_place;
+enum { KV_CLASSES = 8 /* tables per kind, at most */ };
+
 struct kv_writer {
         uint32_t state[KV_LANES];
-        uint8_t *words;                  /* buffer with room for 2 bytes per value */
-        size_t pos;                      /* words[pos ..) are written; going down */
-        const struct kv_symbol *symbols; /* [table][256] */
+        uint8_t *words; /* buffer with room for 2 bytes per value */
+        size_t pos;     /* words[pos ..) are written; going down */
+        /* By place: start << 16 | shift << 12 | frequency, and ceil(2^(31 + shift) / frequency), by
+         * which a division is a multiplication. */
+        const uint32_t *info, *rcp;
+};
+
+/* A tile's symbols, as the encoder collects them. */
+struct kv_tile {
+        const uint8_t *symbols;
+        size_t n_channels, n_tokens;
+        bool channel_major;
 };
 
 struct kv_kernels {
@@ -64,9 +73,19 @@ struct kv_kernels {
          * them has to stop: the same number of values of each, maybe none. */
         size_t (*decode_two[KV_N_KINDS])(
                 struct kv_reader *const r[2], const struct kv_piece *const p[2]);
-        /* Encode symbols[0..n) backwards, n a multiple of KV_LANES. */
-        void (*encode)(
-                struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n);
+        /* The symbols of n values to dst[0..n). */
+        void (*symbols)(enum kv_kind kind, const uint8_t *src, size_t n, uint8_t *dst);
+        /* Their other bytes: f16: n; f32: 2 * n low ones, then n. */
+        void (*keep)(enum kv_kind kind, const uint8_t *src, size_t n, uint8_t *dst);
+        /* For each channel the class that codes its tokens in the fewest bits, the first of equals;
+         * @cost (16-aligned) and all sums are below 2^16. At most KV_SUM_TOKENS are looked at. */
+        void (*choose)(
+                const uint16_t cost[256][KV_CLASSES], const struct kv_tile *tile, uint8_t *classes);
+        /* The places of a tile's values: @base | class << 8 | symbol. */
+        void (*places)(
+                const struct kv_tile *tile, const uint8_t *classes, unsigned base, kv_place *ret);
+        /* Encode places[0..n) backwards, n a multiple of KV_LANES. */
+        void (*encode)(struct kv_writer *w, const kv_place *places, size_t n);
         /* The tables of all values of some tiles, from the classes of their channels. */
         void (*spread)(uint8_t *tables, const uint8_t *classes, size_t n_tiles, size_t n_channels,
                 size_t n_tokens, bool channel_major);
@@ -82,7 +101,7 @@ void kv_kernels_avx512(struct kv_kernels *k);
 /* The rest of a piece from value @from on, with every bound checked. */
 void kv_decode_rest(struct kv_reader *r, const struct kv_piece *p, enum kv_kind kind, size_t from);
 /* The incomplete group at the end of a piece: n < KV_LANES. */
-void kv_encode_rest(struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n);
+void kv_encode_rest(struct kv_writer *w, const kv_place *places, size_t n);
 
 /* The kernels to use now; codec/cpu.c. */
 void kv_kernels_get(struct kv_kernels *ret);
