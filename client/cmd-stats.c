@@ -33,6 +33,34 @@ static size_t group_of(const char *name) {
         return ARRAY_SIZE(groups) - 1;
 }
 
+static uint64_t find(const struct confab_stats *s, const char *name) {
+        for (size_t i = 0; i < s->n_stats; i++)
+                if (strcmp(s->stats[i].name, name) == 0)
+                        return s->stats[i].value;
+        return UINT64_MAX;
+}
+
+/* What spill_codec and spill_codec_why say, for a person. Nothing, if an older daemon or a newer one has
+ * other numbers. */
+static void print_codec(struct cli *cli, const struct confab_stats *s) {
+        static const char *const names[] = {"raw", "lz4", "kv"};
+        static const char *const reasons[] = {"as it is set",
+                "it brings memory back soonest from disk",
+                "it seems to bring memory back soonest; the disk was not measured yet",
+                "disk-limit is near", "the file system is nearly full",
+                "disk-writes-per-day is near"};
+        uint64_t codec = find(s, "spill_codec"), why = find(s, "spill_codec_why");
+
+        if (codec >= ARRAY_SIZE(names) || why >= ARRAY_SIZE(reasons))
+                return;
+        cli_printf(cli, "# New memory is written by codec %s: %s", names[codec], reasons[why]);
+        if (why > 0)
+                cli_printf(cli, " (a GB in %.2f s by kv, %.2f s raw)",
+                        (double)find(s, "spill_kv_usec") / 1e6,
+                        (double)find(s, "spill_raw_usec") / 1e6);
+        cli_printf(cli, "\n");
+}
+
 static void print(struct cli *cli, const struct confab_stats *s) {
         bool first = true;
 
@@ -44,6 +72,8 @@ static void print(struct cli *cli, const struct confab_stats *s) {
                                 continue;
                         if (!titled)
                                 cli_printf(cli, "%s# %s\n", first ? "" : "\n", groups[g].title);
+                        if (!titled && strcmp(groups[g].title, "Spill files") == 0)
+                                print_codec(cli, s);
                         titled = true;
                         first = false;
                         cli_name(cli, s->stats[i].name);

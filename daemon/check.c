@@ -296,6 +296,30 @@ static void say_memory(struct report *p, const struct settings *s, const struct 
                         m->context);
 }
 
+static double gb(uint64_t n) {
+        return (double)n / 1e9;
+}
+
+static void say_codec(struct report *p, const struct engine_view *v) {
+        static const char *const names[] = {
+                [ENGINE_CODEC_RAW] = "raw", [ENGINE_CODEC_LZ4] = "lz4", [ENGINE_CODEC_KV] = "kv"};
+        const struct engine_codec *c = &v->codec;
+        char disk[64];
+
+        if (c->why == ENGINE_CODEC_SET) {
+                say(p, "  spilled by codec: %s (spill-codec)", names[c->codec]);
+                return;
+        }
+        snprintf(disk, sizeof(disk), "disk not measured yet");
+        if (c->disk_speed)
+                snprintf(disk, sizeof(disk), "disk %.2f GB/s", gb(c->disk_speed));
+        say(p,
+                "  spilled by codec: %s, while space is not short (a GB is expected back in %.2f s "
+                "by kv, %.2f s raw: %s, decoding %.2f GB/s a thread)",
+                names[c->codec], (double)c->kv_usec / 1e6, (double)c->raw_usec / 1e6, disk,
+                gb(c->decode_speed));
+}
+
 static void say_register(struct report *p, const struct engine_view *v) {
         switch (v->register_state) {
         case ENGINE_REGISTER_NONE:
@@ -355,6 +379,7 @@ static void check_engine(struct report *p, const struct settings *s) {
         say_chat(p, en, &v);
         say(p, "Memory");
         say_memory(p, s, &v);
+        say_codec(p, &v);
         say(p, "Register");
         say_register(p, &v);
 }

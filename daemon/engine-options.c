@@ -24,7 +24,7 @@ struct engine_options engine_options_of(const struct settings *s) {
                 .disk_writes_per_day = s->disk_writes_per_day,
                 .disk_floor = s->disk_floor,
                 .spill_delay_ms = s->spill_delay ? (uint32_t)(s->spill_delay / 1000) : UINT32_MAX,
-                .spill_codec = UINT32_MAX,
+                .spill_codec = (uint32_t)s->spill_codec,
                 .speculation = s->speculation,
                 .max_isa = (uint32_t)s->max_isa,
                 .fingerprint = s->model_fingerprint,

@@ -12,6 +12,8 @@ static const struct setting_choice auto_off[] = {{"auto", 1}, {"off", 0}, {NULL,
 static const struct setting_choice isas[] = {{"auto", UINT32_MAX}, {"generic", ENGINE_ISA_GENERIC},
         {"avx2", ENGINE_ISA_AVX2}, {"avx512", ENGINE_ISA_AVX512}, {"neon", ENGINE_ISA_NEON},
         {"neon-dotprod", ENGINE_ISA_NEON_DOTPROD}, {NULL, 0}};
+static const struct setting_choice codecs[] = {{"auto", UINT32_MAX}, {"kv", ENGINE_CODEC_KV},
+        {"lz4", ENGINE_CODEC_LZ4}, {"raw", ENGINE_CODEC_RAW}, {NULL, 0}};
 static const struct setting_choice log_levels[] = {{"error", LOG_ERR}, {"warning", LOG_WARNING},
         {"notice", LOG_NOTICE}, {"info", LOG_INFO}, {"debug", LOG_DEBUG}, {NULL, 0}};
 
@@ -110,6 +112,15 @@ const struct setting settings_table[] = {
                 .zero = "never", .metavar = "TIME",
                 .help = "Write the memory of a conversation to disk when it was idle for so long; "
                         "taking it out of RAM then costs nothing. never: only when it has to go."},
+        {"spill-codec", SETTING_CHOICE, AT(spill_codec), .initial = "auto", .choices = codecs,
+                .metavar = "NAME",
+                .help = "How memory is written to disk; what is there stays readable. auto: by "
+                        "what "
+                        "brings it back soonest from this disk on this processor, as far as that "
+                        "was "
+                        "measured; kv where space is short. kv: a sixth smaller, and has to be "
+                        "decoded. "
+                        "lz4: saves little. raw: as it is."},
         {"disk-limit", SETTING_SIZE, AT(disk_limit), 1ull << 20, 1ull << 60, "none", .zero = "none",
                 .metavar = "BYTES",
                 .help = "Space that spill files may take. Beyond it the memory of conversations "

@@ -20,6 +20,7 @@ struct settings {
                 default_max_tokens, speculation;
         uint64_t max_conversations, max_user_requests, max_queued, max_user_tenants, max_throwaways;
         uint64_t spill_delay;                                          /* usec; 0: never */
+        uint64_t spill_codec;                                          /* UINT32_MAX: auto */
         uint64_t disk_limit, disk_limit_per_user, disk_writes_per_day; /* 0: none */
         uint64_t disk_floor;
         uint64_t pressure; /* 0 or 1 */

@@ -32,6 +32,27 @@ struct engine;
 /* The number format of sequence memory; part of the fingerprint. */
 enum engine_kv { ENGINE_KV_F16, ENGINE_KV_F32, ENGINE_KV_Q8_0 };
 
+/* How spilled memory is coded, with the numbers of SPILL_CODEC_*. */
+enum engine_codec_id { ENGINE_CODEC_RAW, ENGINE_CODEC_LZ4, ENGINE_CODEC_KV };
+/* Why new memory is spilled by a codec. The numbers are told to clients. */
+enum engine_codec_why {
+        ENGINE_CODEC_SET,   /* by the option */
+        ENGINE_CODEC_TIME,  /* it brings memory back soonest */
+        ENGINE_CODEC_GUESS, /* so it seems: the disk was not measured yet */
+        ENGINE_CODEC_TOTAL, /* disk_limit is near, */
+        ENGINE_CODEC_FLOOR, /* the end of the file system's space, */
+        ENGINE_CODEC_DAY    /* or the bytes that may be written in a day */
+};
+struct engine_codec {
+        uint32_t codec;
+        enum engine_codec_why why;
+        /* Bytes per second, 0: not measured yet: stored bytes from the disk; raw bytes, by one thread, that
+         * are decoded, copied (if they are stored raw) and encoded. */
+        uint64_t disk_speed, decode_speed, copy_speed, encode_speed;
+        uint64_t ratio;             /* raw bytes for 1000 by codec KV; 0: not measured yet */
+        uint64_t kv_usec, raw_usec; /* that a GB (10^9 bytes) of memory is expected to take */
+};
+
 /* The step of opening that is about to begin. */
 enum engine_stage {
         ENGINE_STAGE_REGISTER, /* open the register, upgrade it if need be */
@@ -93,7 +114,7 @@ struct engine_options {
         /* Write the memory of a conversation to disk when it has been idle for this long;
          * UINT32_MAX: only at eviction. */
         uint32_t spill_delay_ms;
-        uint32_t spill_codec; /* SPILL_CODEC_* numbers; UINT32_MAX: the best */
+        uint32_t spill_codec; /* enum engine_codec_id; UINT32_MAX: what comes back soonest */
         uint32_t max_isa;     /* enum engine_isa, for tests; UINT32_MAX: no cap */
         /* The fingerprint that the model must have: 32 hexadecimal digits, or only the first 16,
          * which stand for the weights. NULL: any. Used only while opening. */
@@ -604,7 +625,8 @@ struct engine_view {
         uint32_t most_tokens; /* longest conversation that fits both the budget and the context */
         uint32_t n_threads;
         enum engine_register register_state;
-        uint64_t n_conversations; /* READ only */
+        uint64_t n_conversations;  /* READ only */
+        struct engine_codec codec; /* for new memory; no limit is looked at */
 };
 /* Only of an engine that engine_look() made. */
 void engine_view(struct engine *engine, struct engine_view *ret);

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 
 #include "base/list.h"
+#include "spill/figures.h"
 #include "spill/pages.h"
 #include "spill/spill.h"
 
@@ -57,7 +58,8 @@ struct spill {
         unsigned n_contexts;
         bool swept;
         bool no_direct; /* the file system or an option requires reads through the page cache */
-        struct spill_stats stats; /* without n_files, n_owners and the day */
+        struct spill_measures measures; /* figures.c */
+        struct spill_stats stats;       /* without n_files, n_owners and the day */
 };
 
 struct spill_owner {

@@ -97,7 +97,7 @@ static int check_options(const struct spill_options *o, struct err *e) {
         if (o->max_raw_size < 1 || o->max_raw_size > SPILL_RAW_MAX)
                 return err_set(
                         e, ERR_INVALID, "a spill record cannot hold %zu bytes", o->max_raw_size);
-        if (!spill_codec_find(o->codec))
+        if (o->codec != SPILL_CODEC_AUTO && !spill_codec_find(o->codec))
                 return err_set(e, ERR_INVALID, "spill codec %u is not known", o->codec);
         for (size_t i = 0; i < SPILL_MAX_CLASSES; i++) {
                 int r = spill_layout_check(&o->layouts[i], o->max_raw_size, e);
@@ -179,6 +179,7 @@ int spill_open(struct spill **ret, const char *dir, const struct spill_options *
                 r = open_dir(&s->dir_fd, dir, o->read_only, e);
         if (r < 0)
                 return r;
+        spill_measure_open(s);
         *ret = TAKE_PTR(s);
         return 0;
 }
@@ -190,6 +191,17 @@ int spill_scratch_size_for(const struct spill_options *o, size_t *ret, struct er
         if (r == 0)
                 *ret = spill_scratch_size(s);
         return r;
+}
+
+int spill_choice_for(const struct spill_options *o, struct spill_choice *ret, struct err *e) {
+        _cleanup_(spill_freep) struct spill *s = NULL;
+        int r = spill_prepare(&s, o, e);
+
+        if (r < 0)
+                return r;
+        spill_measure_open(s);
+        spill_choice(s, ret);
+        return 0;
 }
 
 struct spill *spill_free(struct spill *s) {

@@ -44,8 +44,9 @@
 struct err;
 struct spill;
 
-/* Codec of a section, part of the format: never renumbered. */
-enum { SPILL_CODEC_RAW = 0, SPILL_CODEC_LZ4 = 1, SPILL_CODEC_KV = 2 };
+/* Codec of a section, part of the format: never renumbered. SPILL_CODEC_AUTO is no codec, but the
+ * option to choose one for each write (choice.c). */
+enum { SPILL_CODEC_RAW = 0, SPILL_CODEC_LZ4 = 1, SPILL_CODEC_KV = 2, SPILL_CODEC_AUTO = 255 };
 
 enum spill_element { SPILL_BYTES, SPILL_F16, SPILL_F32, SPILL_I8 };
 /* One array inside a raw block: tells the codec's transform what the bytes are. Element (tile,
@@ -77,6 +78,15 @@ enum spill_refusal {
         SPILL_N_REFUSALS
 };
 
+/* What was measured of this disk and this processor; 0: not yet. Bytes per second. */
+struct spill_figures {
+        uint64_t disk_speed;   /* stored bytes from the disk, past the page cache; all threads */
+        uint64_t decode_speed; /* raw bytes by codec KV; one thread */
+        uint64_t copy_speed;   /* raw bytes that are stored raw, checked and copied; one thread */
+        uint64_t encode_speed; /* raw bytes by codec KV; one thread. It decides nothing */
+        uint64_t ratio;        /* raw bytes that codec KV stores in 1000 */
+};
+
 struct spill_options {
         /* The model's: stored in each record and checked on reading. */
         struct fingerprint fingerprint;
@@ -93,6 +103,12 @@ struct spill_options {
         uint64_t written_today, day;
         uint64_t min_free_size; /* floor: refuse writes that would leave less free space */
         unsigned codec; /* SPILL_CODEC_*, tried first; sections it shrinks by under 1/64 stay raw */
+        /* For SPILL_CODEC_AUTO: what the last store measured, the codec that it chose, and how many
+         * threads read a restore together (0: 1). */
+        struct spill_figures figures;
+        unsigned last_codec;
+        unsigned n_threads;
+        bool frozen; /* tests: measure nothing, the figures are right */
         /* Descriptors kept open at most (exceeded while more files are in use); 0: 64. */
         unsigned max_open_files;
         /* Approximate bytes of memory that a thread reads into; 0: enough for a fast disk
@@ -197,6 +213,36 @@ enum { SPILL_UNSETTLED_MAX = 8 << 20 };
 /* The most bytes that one block of @raw_size bytes may take on disk, of whatever class: what to make
  * room for. */
 uint64_t spill_stored_max(struct spill *s, size_t raw_size);
+
+/* --- the codec of new records; choice.c has the policy --- */
+
+struct spill_choice {
+        unsigned codec;             /* SPILL_CODEC_KV or SPILL_CODEC_RAW; or what is set */
+        bool is_set;                /* by the option; nothing was chosen */
+        enum spill_refusal scarce;  /* the limit that is near: so KV, whatever time it takes */
+        bool is_guess;              /* the disk was not measured yet */
+        uint64_t kv_usec, raw_usec; /* that a GB (10^9 bytes) of memory is expected to take */
+        struct spill_figures figures;
+};
+/* Choose by these figures for restores by @n_threads. @now: the codec that is in use, SPILL_CODEC_AUTO:
+ * none yet. Fills all of *ret but is_set. Depends on its arguments alone. */
+void spill_choose(const struct spill_figures *figures, unsigned n_threads,
+        enum spill_refusal scarce, unsigned now, struct spill_choice *ret);
+/* Whether bytes are scarce with @used of @limit (0: there is none); @was: they were a moment ago. */
+bool spill_is_scarce(uint64_t used, uint64_t limit, bool was);
+/* What the store chooses now, but for the limit of an owner. */
+void spill_choice(struct spill *s, struct spill_choice *ret);
+/* The same of a store that would be opened with @o, which are measured as far as the processor
+ * goes; nothing is opened. 0, or fails as spill_open() for its options and memory. */
+int spill_choice_for(const struct spill_options *o, struct spill_choice *ret, struct err *e);
+/* Whether spill_probe() should be called: there is a disk to measure, and what is known of it is
+ * nothing, or what restores say that could not use all of it. */
+bool spill_wants_probe(struct spill *s);
+/* Measure the disk by reading up to SPILL_PROBE_SIZE bytes of records past the page cache; the bytes
+ * are not looked at. Takes about as long as a small restore, and a thread's scratch buffer. Does nothing
+ * where the file system lacks O_DIRECT. Errors are ignored. */
+void spill_probe(struct spill *s);
+enum { SPILL_PROBE_SIZE = 32 << 20 };
 
 /* --- reading --- */
 

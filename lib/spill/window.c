@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "spill/codec.h"
 #include "spill/load.h"
@@ -35,6 +36,12 @@ struct pass {
         size_t oldest, n_windows;
         struct spill_window *open;
         struct spill_load_failure first_failure;
+        /* for figures.c: what came from the disk, the wait for it; raw bytes and CPU time of what KV
+         * had coded, and of what was raw */
+        uint64_t read_size, waited_usec;
+        bool from_cache;
+        uint64_t kv_size, copy_size;
+        double kv_usec, copy_usec;
         /* what waits to be decoded, out of the oldest window */
         size_t n_jobs;
         struct spill_codec_job jobs[MAX_JOBS];
@@ -75,7 +82,16 @@ static void section_done(struct pass *p, uint32_t i, uint32_t k) {
 
 /* Decode what was checked, side by side. */
 static void decode_flush(struct pass *p) {
+        double t = p->n_jobs > 0 ? spill_thread_usec() : 0;
+        uint64_t size = 0;
+
         spill_codec_decode_many(p->jobs, p->n_jobs, p->scratch->codec);
+        for (size_t j = 0; j < p->n_jobs; j++)
+                size += p->jobs[j].codec->id == SPILL_CODEC_KV ? p->jobs[j].dst_size : 0;
+        if (size > 0) {
+                p->kv_usec += spill_thread_usec() - t;
+                p->kv_size += size;
+        }
         for (size_t j = 0; j < p->n_jobs; j++) {
                 uint32_t i = p->job_of[j].item, k = p->job_of[j].section;
                 struct err e;
@@ -122,6 +138,7 @@ static void section_finish(
         const uint8_t *data = !w->is_direct && goes_to_dst(l, pc)
                                       ? dst
                                       : image_at(w, l->items[pc->item].ref.offset + sec->offset);
+        double t = spill_thread_usec();
         struct spill_codec_job *job;
         struct err e;
         int r;
@@ -132,11 +149,16 @@ static void section_finish(
                 return;
         }
         if (sec->codec == SPILL_CODEC_RAW) {
-                if (data != dst)
+                if (data != dst) {
                         memcpy(dst, data, sec->raw_size);
+                        p->copy_usec += spill_thread_usec() - t;
+                        p->copy_size += sec->raw_size;
+                }
                 section_done(p, pc->item, k);
                 return;
         }
+        if (sec->codec == SPILL_CODEC_KV)
+                p->kv_usec += spill_thread_usec() - t;
         if (p->n_jobs == MAX_JOBS)
                 decode_flush(p);
         p->job_of[p->n_jobs] = (struct spill_piece){.item = pc->item, .section = k};
@@ -298,10 +320,18 @@ static void count(struct pass *p, const struct spill_window *w) {
 /* Wait for the oldest window, use its good pieces, and give its memory back. */
 static void finish_oldest(struct pass *p) {
         struct spill_window *w = &p->scratch->windows[p->oldest];
+        uint64_t t = clock_monotonic_usec();
         struct err e;
+        bool ok;
 
         count(p, w);
-        if (w->is_direct ? wait_direct(p, w) : read_pieces(p, w, 0, w->n_pieces, &e) == 0)
+        ok = w->is_direct ? wait_direct(p, w) : read_pieces(p, w, 0, w->n_pieces, &e) == 0;
+        if (w->is_cached)
+                p->from_cache = true;
+        else
+                p->waited_usec += clock_monotonic_usec() - t;
+        p->read_size += w->is_cached ? 0 : image_size(w);
+        if (ok)
                 for (size_t i = 0; i < w->n_pieces; i++)
                         piece_finish(p, w, &w->pieces[i]);
         else
@@ -488,6 +518,7 @@ int spill_load_read_all(struct spill_load *l, struct err *e) {
 int spill_load_read(
         struct spill_load *l, const struct spill_range sections[SPILL_MAX_CLASSES], struct err *e) {
         struct pass p;
+        uint64_t t;
         int r;
 
         for (size_t c = 0; c < SPILL_MAX_CLASSES; c++) {
@@ -501,6 +532,9 @@ int spill_load_read(
         p.sections = sections;
         p.oldest = p.n_windows = p.n_jobs = 0;
         p.open = NULL;
+        p.read_size = p.waited_usec = p.kv_size = p.copy_size = 0;
+        p.from_cache = false;
+        p.kv_usec = p.copy_usec = 0;
         p.is_small = is_small(l);
         p.first_failure.r = 0;
         r = spill_scratch_get(l->s, &p.scratch, e);
@@ -510,7 +544,15 @@ int spill_load_read(
                         l->items[i].r = l->items[i].r < 0 ? l->items[i].r : r;
                 return r;
         }
+        t = clock_monotonic_usec();
+        spill_measure_begin(l->s);
         run_pass(&p);
+        spill_measure_end(
+                l->s, p.read_size, p.waited_usec, clock_monotonic_usec() - t, p.from_cache);
+        if (p.kv_size > 0)
+                spill_measure_decoded(l->s, true, p.kv_size, p.kv_usec);
+        if (p.copy_size > 0)
+                spill_measure_decoded(l->s, false, p.copy_size, p.copy_usec);
         spill_scratch_put(l->s, p.scratch);
         if (p.first_failure.r < 0 && e)
                 *e = p.first_failure.err;

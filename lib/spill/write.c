@@ -32,6 +32,10 @@ struct writing {
         bool pinned;
         uint64_t charged; /* what this write has of disk_size and pending_size */
         uint64_t day_charged;
+        unsigned codec;
+        /* of the sections that codec KV has coded */
+        uint64_t kv_raw, kv_stored;
+        double kv_usec;
         struct spill_section sections[SPILL_MAX_SECTIONS];
         const uint8_t *payloads[SPILL_MAX_SECTIONS]; /* in the raw block or in scratch */
         struct spill_record rec;
@@ -68,6 +72,7 @@ static int reserve(struct spill *s, struct writing *w, struct err *e) {
         s->day_pending_size += size;
         w->charged = w->day_charged = size;
         w->file = f;
+        w->codec = spill_codec_now(s, w->block->owner);
         return 0;
 }
 
@@ -92,26 +97,48 @@ static uint64_t payload_size(const struct writing *w) {
         return size;
 }
 
+/* Encode section @k, which is raw so far, to @to. Returns the size, 0: it stays raw. */
+static size_t encode_section(
+        struct spill *s, struct writing *w, size_t k, uint8_t *to, void *scratch) {
+        const struct spill_section *sec = &w->sections[k];
+        size_t n_arrays, max = spill_section_encoded_max(sec->raw_size), size;
+        const struct spill_array *arrays = spill_section_arrays(w->layout, k, &n_arrays);
+        unsigned id = w->codec;
+        double t;
+
+        /* Where raw is the choice, what is mostly zeros is not (rule 5 of choice.c). */
+        if (id == SPILL_CODEC_RAW && s->options.codec == SPILL_CODEC_AUTO) {
+                id = SPILL_CODEC_LZ4;
+                max = sec->raw_size / 4 * 3;
+        }
+        if (id == SPILL_CODEC_RAW || max == 0)
+                return 0;
+        t = spill_thread_usec();
+        size = spill_codec_find(id)->encode(
+                to, max, w->payloads[k], sec->raw_size, arrays, n_arrays, scratch);
+        if (id == SPILL_CODEC_KV) {
+                w->kv_raw += sec->raw_size;
+                w->kv_stored += size > 0 ? size : sec->raw_size;
+                w->kv_usec += spill_thread_usec() - t;
+        }
+        if (size > 0)
+                w->sections[k].codec = (uint16_t)id;
+        return size;
+}
+
 static void encode(struct spill *s, struct writing *w, struct spill_scratch *scratch) {
-        const struct spill_codec *codec = spill_codec_find(s->options.codec);
         size_t used = 0, n = w->rec.n_sections;
 
         for (size_t k = 0; k < n; k++) {
-                struct spill_section *sec = &w->sections[k];
-                const struct spill_array *arrays;
-                size_t n_arrays, max, size = 0;
+                size_t size = 0;
 
                 use_raw(w, k);
-                max = spill_section_encoded_max(sec->raw_size);
-                arrays = spill_section_arrays(w->layout, k, &n_arrays);
-                if (scratch && max > 0)
-                        size = codec->encode(scratch->buffer + used, max, w->payloads[k],
-                                sec->raw_size, arrays, n_arrays, scratch->codec);
+                if (scratch)
+                        size = encode_section(s, w, k, scratch->buffer + used, scratch->codec);
                 if (size == 0)
                         continue;
                 w->payloads[k] = scratch->buffer + used;
-                sec->codec = (uint16_t)codec->id;
-                sec->stored_size = (uint32_t)size;
+                w->sections[k].stored_size = (uint32_t)size;
                 used += size;
         }
         /* What saves no page is not worth decoding. */
@@ -185,6 +212,8 @@ static bool unplace(struct spill *s, struct spill_file *f, const struct spill_re
 static void finish(struct spill *s, struct writing *w, int r, uint64_t written) {
         struct spill_file *f = w->file;
 
+        if (w->kv_raw > 0)
+                spill_measure_encoded(s, w->kv_raw, w->kv_stored, w->kv_usec);
         s->day_pending_size -= w->day_charged;
         spill_turn_day(s);
         s->day_written_size += written;
@@ -331,6 +360,8 @@ int spill_write(struct spill *s, const struct spill_block *b, struct spill_ref *
         w.layout = &s->classes[class];
         w.file = NULL;
         w.pinned = false;
+        w.kv_raw = w.kv_stored = 0;
+        w.kv_usec = 0;
         w.why = SPILL_REFUSED_NOT;
         w.ref = (struct spill_ref){
                 .file_key = b->file_key, .raw_size = b->raw_size, .owner = b->owner};

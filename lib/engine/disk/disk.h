@@ -60,12 +60,25 @@ size_t layout_n_stages(const struct engine *engine);
 size_t layout_stage_sections(const struct engine *engine, enum seq_class c, size_t n);
 size_t layout_stages_of(const struct engine *engine, uint32_t layer);
 
+/* --- codec.c --- */
+
+/* What the register remembers of codecs, into figures and last_codec. */
+int codec_meters_read(struct store *store, struct spill_options *so, struct err *e);
+/* The same for the register to remember. */
+enum { CODEC_N_METERS = 3 };
+void codec_meters(struct engine *engine, struct store_meter out[CODEC_N_METERS]);
+/* Write it into the register if it has changed by a tenth. Any thread; at the end of the engine too. */
+void codec_remember(struct engine *engine);
+/* Engine thread: measure the disk in the background, if that is due. */
+void codec_step(struct engine *engine);
+struct engine_codec codec_tell(const struct spill_choice *choice);
+
 /* --- write.c: shared by eviction and write-behind --- */
 
 /* Bytes written to disk today, and the day, as the register remembers them. */
 int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e);
 /* The same for the register to remember, in the transaction that links written blocks. */
-enum { WRITE_N_METERS = 2 };
+enum { WRITE_N_METERS = 2 + CODEC_N_METERS };
 void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS]);
 
 struct write_item {

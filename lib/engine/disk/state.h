@@ -36,4 +36,8 @@ struct disk {
         /* write.c, engine thread */
         size_t n_writers;   /* jobs under way that write blocks */
         bool spill_refused; /* the last write was refused, and this was logged */
+
+        /* codec.c, engine thread */
+        bool probing; /* the disk is being measured */
+        struct job probe;
 };

@@ -382,6 +382,7 @@ void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS])
         spill_stats(engine->spill, &stats);
         out[0] = (struct store_meter){METER_WRITTEN, (int64_t)stats.written_today};
         out[1] = (struct store_meter){METER_DAY, (int64_t)stats.day};
+        codec_meters(engine, out + 2);
 }
 
 /* Of a record's tokens, those behind the committed ones. */

@@ -34,6 +34,9 @@ static int read_register(struct engine *engine, const char *path, struct err *e)
         if (r < 0)
                 return r;
         engine->front->register_state = ENGINE_REGISTER_READ;
+        r = codec_meters_read(engine->store, &engine->front->looked_meters, e);
+        if (r < 0)
+                return r;
         return store_conv_count(engine->store, OWNER_ANY, &engine->front->n_looked, e);
 }
 
@@ -60,11 +63,15 @@ static int look_at_register(struct engine *engine, struct err *e) {
         return read_register(engine, path, e);
 }
 
-static int set_scratch(struct engine *engine, struct err *e) {
+static int look_at_spill(struct engine *engine, struct err *e) {
         struct spill_options so = engine_spill_options(engine);
         size_t n;
         int r = spill_scratch_size_for(&so, &n, e);
 
+        so.figures = engine->front->looked_meters.figures;
+        so.last_codec = engine->front->looked_meters.last_codec;
+        if (r == 0)
+                r = spill_choice_for(&so, &engine->front->looked_choice, e);
         return r < 0 ? r : budget_set_scratch(engine->budget, io_n_workers() * n, e);
 }
 
@@ -75,11 +82,12 @@ int engine_look(struct engine **ret, const struct engine_options *o, struct err 
         if (r < 0)
                 return r;
         engine->front->looking = true;
+        engine->front->looked_meters.last_codec = SPILL_CODEC_AUTO;
         r = look_at_register(engine, e);
         if (r == 0)
                 r = engine_load(engine, e);
         if (r == 0)
-                r = set_scratch(engine, e);
+                r = look_at_spill(engine, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(engine);
@@ -100,7 +108,8 @@ void engine_view(struct engine *engine, struct engine_view *ret) {
                         engine, budget_capacity_most(engine->budget), engine->info.context),
                 .n_threads = kern_n_threads(engine->kern),
                 .register_state = engine->front->register_state,
-                .n_conversations = engine->front->n_looked};
+                .n_conversations = engine->front->n_looked,
+                .codec = codec_tell(&engine->front->looked_choice)};
         engine_describe_model(engine, &ret->model);
 }
 

@@ -12,6 +12,8 @@ struct front {
         bool remembered;                     /* the hash of the weights came from the register */
         enum engine_register register_state; /* found by engine_look() */
         uint64_t n_looked;                   /* conversations in that register */
+        struct spill_options looked_meters;  /* what it remembers of codecs */
+        struct spill_choice looked_choice;
 
         pthread_t thread;
         bool thread_started;

@@ -161,6 +161,8 @@ struct engine *engine_free(struct engine *engine) {
         convs_free(engine->convs);
         memory_free(engine->memory);
         seq_pool_free(engine->pool);
+        if (f->thread_started)
+                codec_remember(engine);
         spill_free(engine->spill);
         store_free(engine->store);
         disk_free(engine->disk);

@@ -113,8 +113,10 @@ struct spill_options engine_spill_options(struct engine *engine) {
                 .max_disk_size_per_owner = engine->o.disk_limit_per_owner,
                 .max_written_per_day = engine->o.disk_writes_per_day,
                 .min_free_size = engine->o.disk_floor,
-                .codec = engine->o.spill_codec == UINT32_MAX ? SPILL_CODEC_KV
+                .codec = engine->o.spill_codec == UINT32_MAX ? SPILL_CODEC_AUTO
                                                              : engine->o.spill_codec,
+                .last_codec = SPILL_CODEC_AUTO,
+                .n_threads = (unsigned)io_n_workers(),
                 .ring_size =
                         ledger_budget(&engine->budget->ledger) / RINGS_PART / io_n_workers() + 1};
 
@@ -148,6 +150,8 @@ int state_open_spill(struct engine *engine, struct err *e) {
         r = engine_tell(engine, &now, e);
         if (r == 0)
                 r = write_meters_read(engine, &so.written_today, &so.day, e);
+        if (r == 0)
+                r = codec_meters_read(engine->store, &so, e);
         if (r == 0)
                 r = spill_open(&engine->spill, spill_dir, &so, e);
         if (r == 0)

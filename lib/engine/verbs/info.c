@@ -71,10 +71,12 @@ struct readings {
         struct memory_figures memory;
         struct run_figures run;
         struct spill_stats spill;
+        struct engine_codec codec;
         size_t n_resident, n_pinned, n_turns;
 };
 
 static void gather(struct engine *engine, struct readings *f) {
+        struct spill_choice choice;
         struct conv *c;
         struct list *l, *turns = desk_turns(engine);
         size_t it = 0;
@@ -83,6 +85,8 @@ static void gather(struct engine *engine, struct readings *f) {
         memory_figures(engine, &f->memory);
         run_figures(engine, &f->run);
         spill_stats(engine->spill, &f->spill);
+        spill_choice(engine->spill, &choice);
+        f->codec = codec_tell(&choice);
         while ((c = convs_next(engine, &it))) {
                 f->n_resident += seq_n_resident(c->seq) > 0;
                 f->n_pinned += c->pinned;
@@ -174,6 +178,15 @@ static size_t fill(struct engine *engine, const struct readings *f, struct engin
                 {"spill_reads_direct", f->spill.n_direct},
                 {"spill_refused", f->spill.n_refused},
                 {"spill_corrupt", f->spill.n_corrupt},
+                {"spill_codec", f->codec.codec},
+                {"spill_codec_why", f->codec.why},
+                {"spill_disk_speed", f->codec.disk_speed},
+                {"spill_decode_speed", f->codec.decode_speed},
+                {"spill_copy_speed", f->codec.copy_speed},
+                {"spill_encode_speed", f->codec.encode_speed},
+                {"spill_ratio", f->codec.ratio},
+                {"spill_kv_usec", f->codec.kv_usec},
+                {"spill_raw_usec", f->codec.raw_usec},
         };
 
         if (out)

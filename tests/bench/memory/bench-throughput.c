@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <lz4.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -335,6 +336,57 @@ static void read_all(const struct figures *f, struct spill *s, const struct spil
         bench_check(spill_read_batch(s, items, f->m->n_blocks, &e), &e, "spill_read_batch");
 }
 
+/* The same by two workers, as a restore that is not small. */
+struct half {
+        struct spill *s;
+        struct spill_item *items;
+        size_t n;
+        int r;
+        struct err e;
+};
+
+static void *read_half(void *arg) {
+        struct half *h = arg;
+
+        h->r = spill_read_batch(h->s, h->items, h->n, &h->e);
+        return NULL;
+}
+
+static void read_all_by_two(
+        const struct figures *f, struct spill *s, const struct spill_ref *refs) {
+        size_t n = f->m->n_blocks;
+        _cleanup_(freep) struct spill_item *items = bench_alloc(n * sizeof(*items));
+        struct half halves[2] = {{.s = s, .items = items, .n = n / 2},
+                {.s = s, .items = items + n / 2, .n = n - n / 2}};
+        pthread_t other;
+
+        for (size_t i = 0; i < n; i++)
+                items[i] = (struct spill_item){
+                        .ref = refs[i], .meta = meta_of(f->m, i), .dst = to_block(f, i)};
+        if (pthread_create(&other, NULL, read_half, &halves[0]) != 0)
+                bench_die("no thread");
+        read_half(&halves[1]);
+        pthread_join(other, NULL);
+        for (size_t i = 0; i < 2; i++)
+                bench_check(halves[i].r, &halves[i].e, "spill_read_batch");
+}
+
+/* Let a store that chooses its codec see the disk, as an engine does after a while. */
+static void prime(
+        const struct figures *f, struct spill *s, struct spill_ref *refs, const char *dir) {
+        struct err e;
+
+        for (uint64_t round = 0; round < 2; round++) {
+                write_all(f, s, refs, UINT64_MAX - round);
+                spill_settle(s, UINT64_MAX - round);
+                bench_cache_drop(dir);
+                spill_probe(s);
+                read_all(f, s, refs);
+                for (size_t i = 0; i < f->m->n_blocks; i++)
+                        bench_check(spill_release(s, &refs[i], &e), &e, "spill_release");
+        }
+}
+
 static void check_all(const struct figures *f) {
         for (size_t i = 0; i < f->m->n_blocks; i++)
                 if (memcmp(to_block(f, i), f->m->blocks[i].data, f->m->blocks[i].size) != 0)
@@ -349,11 +401,14 @@ static void put_codec(const struct figures *f, const char *codec, const char *wh
 }
 
 static void bench_codec(const struct figures *f, unsigned codec, const char *codec_name) {
-        double out[MAX_REPEAT], settle[MAX_REPEAT], cache[MAX_REPEAT], disk[MAX_REPEAT];
+        double out[MAX_REPEAT], settle[MAX_REPEAT], cache[MAX_REPEAT], disk[MAX_REPEAT],
+                two[MAX_REPEAT];
         _cleanup_(freep) struct spill_ref *refs = bench_alloc(f->m->n_blocks * sizeof(*refs));
         struct spill_options o = {.fingerprint = f->m->info.fingerprint,
                 .max_raw_size = f->m->max_size,
-                .codec = codec};
+                .codec = codec,
+                .last_codec = SPILL_CODEC_AUTO};
+        struct spill_choice choice;
         struct layout layouts[SEQ_N_CLASSES];
         struct spill *s = NULL;
         char dir[4200], name[64];
@@ -367,6 +422,8 @@ static void bench_codec(const struct figures *f, unsigned codec, const char *cod
         snprintf(dir, sizeof(dir), "%s/%s", f->dir, codec_name);
         bench_check(spill_open(&s, dir, &o, &e), &e, "spill_open");
         bench_check(spill_sweep(s, NULL, &e), &e, "spill_sweep");
+        if (codec == SPILL_CODEC_AUTO)
+                prime(f, s, refs, dir);
         for (size_t r = 0; r < f->repeat; r++) {
                 double t0 = bench_now(), work = bench_thread_time();
 
@@ -384,6 +441,11 @@ static void bench_codec(const struct figures *f, unsigned codec, const char *cod
                 t0 = bench_now();
                 read_all(f, s, refs);
                 disk[r] = bench_now() - t0;
+                bench_cache_drop(dir);
+                t0 = bench_now();
+                read_all_by_two(f, s, refs);
+                two[r] = bench_now() - t0;
+                check_all(f);
                 stored = 0;
                 for (size_t i = 0; i < f->m->n_blocks; i++) {
                         stored += (double)refs[i].stored_size;
@@ -394,6 +456,10 @@ static void bench_codec(const struct figures *f, unsigned codec, const char *cod
         put_codec(f, codec_name, "settled", settle);
         put_codec(f, codec_name, "cache", cache);
         put_codec(f, codec_name, "disk", disk);
+        put_codec(f, codec_name, "disk2", two);
+        spill_choice(s, &choice);
+        snprintf(name, sizeof(name), "spill.%s.chosen", codec_name);
+        bench_put1(name, choice.codec);
         snprintf(name, sizeof(name), "spill.%s.ratio", codec_name);
         bench_put1(name, f->raw / stored);
         spill_free(s);
@@ -432,6 +498,7 @@ int main(int argc, char **argv) {
         bench_codec(&f, SPILL_CODEC_RAW, "raw");
         bench_codec(&f, SPILL_CODEC_LZ4, "lz4");
         bench_codec(&f, SPILL_CODEC_KV, "kv");
+        bench_codec(&f, SPILL_CODEC_AUTO, "auto");
         free(f.to);
         close_memory(&m);
         rmdir(f.dir);

@@ -49,6 +49,10 @@ static void test_options_reach_the_engine(void **state) {
         assert_int_equal(settings_set(&f->settings, "spill-delay", "never", &f->e), 0);
         fixture_start(f);
         assert_int_equal(fake.options.spill_delay_ms, UINT32_MAX);
+        f->d = daemon_free(f->d);
+        assert_int_equal(settings_set(&f->settings, "spill-codec", "raw", &f->e), 0);
+        fixture_start(f);
+        assert_int_equal(fake.options.spill_codec, ENGINE_CODEC_RAW);
 }
 
 static void test_engine_that_does_not_open(void **state) {

@@ -33,6 +33,7 @@ struct engine_options erig_options(uint64_t pool_size) {
         o.pool_size = pool_size;
         o.n_threads = 1;
         o.disk_floor = 0;
+        o.spill_codec = ENGINE_CODEC_KV; /* whatever this disk is like */
         return o;
 }
 

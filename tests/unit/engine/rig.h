@@ -91,7 +91,7 @@ struct erig {
 const char *erig_model(void);
 /* Skips the test if there is no model. */
 void erig_need_model(void);
-/* One thread, no floor. */
+/* One thread, no floor, codec KV. */
 struct engine_options erig_options(uint64_t pool_size);
 /* A pool size that has just @n blocks of the bundled model, or of another one (of attention, if it has
  * attention). */
