@@ -352,6 +352,7 @@ static void begin_with(struct erig *r, uint32_t prefill_share) {
 
         o.spill_delay_ms = UINT32_MAX;
         o.prefill_share = prefill_share;
+        o.speculation = false; /* rows are counted */
         watch_reset();
         erig_open(r, &o);
 }

@@ -306,15 +306,16 @@ static void together(unsigned n_users) {
                 o.speculation = on;
                 o.batch_tokens = on ? 24 : 256;
                 o.max_active = on ? 3 : 16;
+                o.prefill_share = 100; /* steps with a prompt have no drafts: let them be few */
                 open_rig(&r, &o);
                 drafts = PARTLY;
                 for (size_t i = 0; i < ARRAY_SIZE(q); i++) {
                         struct engine_request open = {.verb = ENGINE_OPEN, .owner = i % n_users};
 
                         assert_int_equal(erig_do(&r, &open, &With), ENGINE_CONV);
-                        q[i] = i % 3 ? erig_long_request(0, erig_words(40, (unsigned)i), 48)
+                        q[i] = i % 3 ? erig_long_request(0, erig_words(40, (unsigned)i), 90)
                                      : sampled(erig_words(20, (unsigned)i), i, 0.8f);
-                        q[i].max_tokens = 48;
+                        q[i].max_tokens = 90;
                         q[i].conv_id = With.conv.id;
                         q[i].owner = i % n_users;
                         if (!on)
@@ -336,7 +337,7 @@ static void together(unsigned n_users) {
 
 static void test_together(void **state) {
         together(1);
-        assert_true(accepted > 20);
+        assert_true(accepted > 5);
         /* Users share time by its price, which is real here: there may be no room for drafts. */
         together(3);
 }
