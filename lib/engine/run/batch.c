@@ -472,7 +472,7 @@ static void add_drafts(struct step *s) {
                         MIN(engine->run->max_rows, (size_t)engine->o.batch_tokens) - at.n_rows;
                 uint32_t n;
 
-                if (generation_of(request)->in_batch == 0)
+                if (!is_of(s, request) || generation_of(request)->in_batch == 0)
                         continue;
                 n = speculate_draft(
                         engine, request, &at, (uint32_t)MIN(most, draft_part(s, request)));

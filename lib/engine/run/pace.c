@@ -2,9 +2,9 @@
 /*
  * Prompts beside replies of the same user. (Between users, steps are shared by batch.c, rules 2 and 3.)
  *
- * A share of the time is for prompts: prefill-share, a third by default. So the interval between two
- * tokens of a reply grows to 1 / (1 - share) of what it is without a prompt, 1.5 times, and no more as
- * long as the machine keeps to what was learned of it (cost.c). There are two ways:
+ * A share of the time is for prompts, if prefill-share is below 100. So the interval between two
+ * tokens of a reply grows to 1 / (1 - share) of what it is without a prompt, and no more as long as the
+ * machine keeps to what was learned of it (cost.c). There are two ways:
  *
  * together  A few rows of the prompt are in each step of the replies. Where a step of the replies waits
  *           for the weights, these rows cost little. But small steps use the arithmetic badly: all

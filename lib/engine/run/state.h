@@ -206,7 +206,7 @@ struct run {
         struct list followers; /* of attach.c */
         int64_t floor[2];      /* least service of the working flows, by class */
         uint64_t next_order;
-        struct cost cost; /* of steps */
+        struct cost cost;    /* of steps */
         uint32_t n_together; /* steps in which prompts went along with replies */
         /* speculate.c */
         atomic_bool speculates; /* the setting */

@@ -45,7 +45,8 @@ static void assert_lines(const struct openai_said *said, const char *lines) {
 #define USAGE(generated, total, reasoning)                                                         \
         "\"usage\":{\"prompt_tokens\":14,\"completion_tokens\":" generated                         \
         ",\"total_tokens\":" total ",\"prompt_tokens_details\":{\"cached_tokens\":13},"            \
-        "\"completion_tokens_details\":{\"reasoning_tokens\":" reasoning "}}"
+        "\"completion_tokens_details\":{\"reasoning_tokens\":" reasoning                           \
+        ",\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}"
 
 static void test_stream_text(void **state) {
         struct openai_reply_options options = options_of(OPENAI_CHAT, true);
