@@ -158,7 +158,7 @@ static double prefill(struct rig *r, uint32_t depth, uint32_t n) {
 
 /* A step of all sequences; their tokens are replaced. */
 static void step(struct rig *r, struct seq *const *s, int32_t *tokens, uint32_t n) {
-        struct model_token batch[MAX_STREAMS];
+        struct model_token batch[MAX_STREAMS] = {0};
 
         for (uint32_t i = 0; i < n; i++) {
                 if (seq_reserve(s[i], 1, NULL) != 0)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "roof.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -24,7 +27,10 @@ static bool has_avx512(void) {
 }
 #if ROOF_HAVE_AVX_VNNI
 static bool has_avx_vnni(void) {
-        return has_avx2() && __builtin_cpu_supports("avxvnni");
+        unsigned a, b, c, d;
+
+        /* clang 14 has no name for it */
+        return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
 }
 #endif
 static bool has_avx512_vnni(void) {

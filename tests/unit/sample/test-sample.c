@@ -626,6 +626,11 @@ static int32_t plain_token(const struct sample_params *p, const float *logits, u
         return chosen;
 }
 
+static uint64_t draw(uint64_t *x, uint64_t n) {
+        *x = *x * 6364136223846793005 + 1442695040888963407;
+        return (*x >> 33) % n;
+}
+
 static void test_plain_steps(void **state) {
         enum { N = 20011, N_RECENT = 30, ROUNDS = 250 };
         static const uint32_t top_k[] = {0, 1, 2, 5, 40, 3000, 10000};
@@ -636,7 +641,7 @@ static void test_plain_steps(void **state) {
         int32_t recent[N_RECENT];
         uint64_t x = 1;
 
-#define DRAW(n) ((x = x * 6364136223846793005 + 1442695040888963407) >> 33) % (n)
+#define DRAW(n) draw(&x, n)
         for (uint64_t round = 0; round < ROUNDS; round++) {
                 struct sample_params p = {.temperature = (float)(DRAW(3)) / 2,
                         .top_k = top_k[DRAW(7)],
