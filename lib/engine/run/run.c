@@ -4,6 +4,17 @@
 
 #include "engine/run/state.h"
 
+/* Steps of replies between layers of prompts need their own place. */
+static int reply_new(struct run *run, struct engine *engine, struct err *e) {
+        uint32_t n = engine->o.max_active;
+
+        run->reply_batch = calloc(n, sizeof(*run->reply_batch));
+        run->reply_rows = calloc(n, sizeof(struct request *));
+        if (!run->reply_batch || !run->reply_rows)
+                return err_set(e, ERR_NOMEM, "no memory for a batch");
+        return model_work_new(&run->reply_work, engine->model, engine->kern, n, n, e);
+}
+
 int run_new(struct engine *engine, struct err *e) {
         uint32_t max_active = engine->o.max_active;
         uint32_t max_tokens = MAX(engine->o.batch_tokens, max_active);
@@ -20,9 +31,8 @@ int run_new(struct engine *engine, struct err *e) {
         list_init(&run->followers);
         list_init(&run->constraints);
         r = model_work_new(&run->work, engine->model, engine->kern, max_tokens, max_rows, e);
-        if (r == 0)
-                r = model_work_new(
-                        &run->reply_work, engine->model, engine->kern, max_active, max_active, e);
+        if (r == 0 && engine->o.prefill_share < 100)
+                r = reply_new(run, engine, e);
         if (r == 0)
                 r = sample_work_new(&run->sampler, engine->info.n_vocab, e);
         if (r < 0)
@@ -31,10 +41,8 @@ int run_new(struct engine *engine, struct err *e) {
         run->batch_rows = calloc(max_rows, sizeof(struct request *));
         run->max_rows = max_rows;
         run->speculates = engine->o.speculation;
-        run->reply_batch = calloc(max_active, sizeof(*run->reply_batch));
-        run->reply_rows = calloc(max_active, sizeof(struct request *));
         run->mask = calloc(((size_t)engine->info.n_vocab + 63) / 64, sizeof(*run->mask));
-        if (!run->batch || !run->batch_rows || !run->reply_batch || !run->reply_rows || !run->mask)
+        if (!run->batch || !run->batch_rows || !run->mask)
                 return err_set(e, ERR_NOMEM, "no memory for a batch");
         return 0;
 }

@@ -194,7 +194,8 @@ struct run {
         struct model_token *batch;   /* [max(batch_tokens, max_active)] */
         struct request **batch_rows; /* [max_rows], request per output row */
         uint32_t max_rows;           /* rows with logits in one step */
-        /* The same for steps of replies between layers of prompts, all [max_active]. */
+        /* The same for steps of replies between layers of prompts, all [max_active]; NULL if prefill_share is
+         * 100: then there are none. */
         struct model_work *reply_work;
         struct model_token *reply_batch;
         struct request **reply_rows;
