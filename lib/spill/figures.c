@@ -36,7 +36,7 @@
 #define MIN_READ (2u << 20)    /* bytes that tell something of a disk */
 #define PROBE_FROM (16u << 20) /* bytes on disk that are worth a probe */
 #define PROBE_USEC (600u * 1000000u)
-#define SAMPLE_SIZE (1u << 20)
+#define N_SAMPLES 8
 
 double spill_thread_usec(void) {
         struct timespec t;
@@ -165,7 +165,7 @@ static void sample_processor(struct spill *s, const struct spill_class *c, size_
 
         arrays = spill_section_arrays(c, 0, &n_arrays);
         make_up(raw, n, arrays, n_arrays);
-        for (size_t done = 0; done < SAMPLE_SIZE + n; done += n) {
+        for (unsigned i = 0; i <= N_SAMPLES; i++) {
                 double t0 = spill_thread_usec(), t1, t2, t3;
 
                 size = kv->encode(stored, n, raw, n, arrays, n_arrays, scratch);
@@ -178,7 +178,7 @@ static void sample_processor(struct spill *s, const struct spill_class *c, size_
                 (void)spill_checksum(raw, n);
                 memcpy(stored, raw, n);
                 t3 = spill_thread_usec();
-                if (done == 0)
+                if (i == 0)
                         continue; /* the first one touches memory that is new */
                 meter_add(&m->encode, (double)n, t1 - t0);
                 meter_add(&m->decode, (double)n, t2 - t1);
