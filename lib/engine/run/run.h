@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Continue and Warm from their input to their end. prompt.c turns the input into tokens, sched.c
- * gives places, batch.c computes steps for requests with a place, generate.c turns the results into
+ * gives places, batch.c and step.c compute steps for requests with a place, generate.c turns the results into
  * events and turns. Engine thread.
  */
 #include "engine/conv/conv.h"

@@ -506,7 +506,7 @@ bool sched_step(struct engine *engine) {
                 return false;
         admit(engine);
         recall_all(engine, false);
-        computed = batch_step(engine);
+        computed = step_run(engine);
         close_all(engine);
         return computed;
 }

@@ -15,7 +15,7 @@
  *    same token was chosen. Constraints, penalties, stop strings and random numbers (a function of seed and
  *    position) see what they would see in steps of one row.
  * 2. A token of a draft that holds is committed alone, and its events are sent, as if a step had computed it
- *    (advance() of batch.c). Between two such tokens everything may happen that may happen between two steps:
+ *    (advance() of step.c). Between two such tokens everything may happen that may happen between two steps:
  *    a cancel, a pause, a backlog of events. The rest of the draft is dropped then.
  * 3. A token that does not hold leaves nothing: its position was reserved and is not committed. A reserved
  *    position may be written any number of times (lib/seq, 4 and 7). Windows lose nothing either, since only a
@@ -29,7 +29,7 @@
  *    eighth of what requests may still take: without room there are no drafts, and nothing else breaks (I3).
  *    Positions of drafts are reserved only within blocks that the sequence has, or can have without an
  *    eviction: what is admitted is the whole reply, and no draft goes beyond it.
- * 6. Drafts fill what a step has left (rule 9 of batch.c), as far as they pay. If E tokens of a draft may be
+ * 6. Drafts fill what a step has left (rule 3 of step.c), as far as they pay. If E tokens of a draft may be
  *    expected to hold, and the step of N requests takes t instead of t0 with it, it pays if
  *
  *         log(1 + E) > N log(t / t0)

@@ -228,11 +228,11 @@ static inline struct flow *flow_of(const struct request *request) {
 /* Put the request into the queue for a place. -ERR_NOMEM. */
 int sched_queue(struct engine *engine, struct request *request, struct err *e);
 
-/* --- batch.c --- */
+/* --- step.c --- */
 
 /* Compute one step for the active requests and process the results. Requests that end are marked
  * (generation.end). False if there was nothing to compute. */
-bool batch_step(struct engine *engine);
+bool step_run(struct engine *engine);
 
 /* --- speculate.c --- */
 
