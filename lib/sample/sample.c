@@ -205,11 +205,12 @@ static size_t put_items(struct sample_work *w, const struct sample_params *p, co
 /* Fills w->items with the candidates in order of token id, all of them or w->sparse; returns how many. */
 static size_t gather(struct sample_work *w, const struct sample_params *p, const float *logits,
         const int32_t *recent, size_t n_recent, bool all) {
-        size_t first = n_recent > p->penalty_last_n ? n_recent - p->penalty_last_n : 0;
         size_t n_items, n = 0;
 
-        recent += first;
-        n_recent -= first;
+        if (n_recent > p->penalty_last_n) { /* nothing is added to NULL, not even 0 */
+                recent += n_recent - p->penalty_last_n;
+                n_recent = p->penalty_last_n;
+        }
         n_items = put_items(w, p, logits, recent, n_recent, all);
         for (size_t i = 0; i < p->n_biases; i++)
                 item_of(w, p->biases[i].token)->logit += (double)p->biases[i].bias;

@@ -177,8 +177,8 @@ static void step(struct rig *r, struct seq *const *s, int32_t *tokens, uint32_t 
 }
 
 static double decode(struct rig *r, uint32_t n_streams, uint32_t depth, uint32_t n_steps) {
-        struct seq *s[MAX_STREAMS];
-        int32_t tokens[MAX_STREAMS];
+        struct seq *s[MAX_STREAMS] = {NULL};
+        int32_t tokens[MAX_STREAMS] = {0};
         double t0;
 
         for (uint32_t i = 0; i < n_streams; i++) {
