@@ -39,12 +39,13 @@ def whole(r, page, made, text=TEXT):
 
 def test_reload(r, page):
     """In the middle of a reply, twice: it is there, goes on, and ends as it should."""
-    with replying(r, page) as (made, front):
+    text = sentences(25) # which takes longer than two loads on a busy machine
+    with replying(r, page, text) as (made, front):
         for _ in range(2):
             page.reload()
             grows(page, len(HALF))
         need(r.conversation(made)['busy'], 'it is still being written')
-        whole(r, page, made)
+        whole(r, page, made, text)
         asked = [path for method, path, _ in front.seen if method == 'POST' and path.endswith('/continue')]
         need(len(asked) == 1, asked)
 
@@ -288,7 +289,8 @@ def test_many_tabs(r, page):
 def test_stopped_elsewhere(r, page):
     """A reply that one tab asked for is stopped in another: both show what there is of it."""
     other = r.page()
-    with replying(r, page) as (made, front):
+    text = sentences(60) # is not over before the other tab shows it, on a busy machine
+    with replying(r, page, text) as (made, front):
         r.show(other, made, url=front.url)
         grows(other, len(HALF))
         other.click('#stop')
@@ -296,7 +298,7 @@ def test_stopped_elsewhere(r, page):
             same(r, one, made, [MESSAGE])
             need(words(one, 'finish.cancelled') in one.text('.turn:last-child .turn-foot'), 'it is said to be stopped')
         shown = turns(page)[-1]['text']
-        need(flat(TEXT).startswith(shown) and len(shown) < len(TEXT), shown)
+        need(flat(text).startswith(shown) and len(shown) < len(text), shown)
 
 
 # ---- the daemon and the gateway ----
