@@ -10,7 +10,8 @@ static const struct setting_choice kv_types[] = {
 static const struct setting_choice yes_no[] = {{"yes", 1}, {"no", 0}, {NULL, 0}};
 static const struct setting_choice auto_off[] = {{"auto", 1}, {"off", 0}, {NULL, 0}};
 static const struct setting_choice isas[] = {{"auto", UINT32_MAX}, {"generic", ENGINE_ISA_GENERIC},
-        {"avx2", ENGINE_ISA_AVX2}, {"avx512", ENGINE_ISA_AVX512}, {"neon", ENGINE_ISA_NEON},
+        {"avx2", ENGINE_ISA_AVX2}, {"avx-vnni", ENGINE_ISA_AVX_VNNI}, {"avx512", ENGINE_ISA_AVX512},
+        {"avx512-vnni", ENGINE_ISA_AVX512_VNNI}, {"neon", ENGINE_ISA_NEON},
         {"neon-dotprod", ENGINE_ISA_NEON_DOTPROD}, {NULL, 0}};
 static const struct setting_choice codecs[] = {{"auto", UINT32_MAX}, {"kv", ENGINE_CODEC_KV},
         {"lz4", ENGINE_CODEC_LZ4}, {"raw", ENGINE_CODEC_RAW}, {NULL, 0}};

@@ -13,6 +13,7 @@
  * Round to nearest and 64-bit doubles without excess precision are assumed and checked below.
  */
 #include "base/dmath.h"
+#include "base/dmath-exp.h"
 #include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,11 +22,6 @@
 _Static_assert(FLT_EVAL_METHOD == 0, "dmath needs doubles without excess precision");
 _Static_assert(DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024, "dmath needs IEEE doubles");
 
-/* ln 2 = HI + LO; HI has 32 bits, so k * HI is exact for every exponent k. */
-#define LN2_HI 0x1.62e42feep-1
-#define LN2_LO 0x1.a39ef35793c76p-33
-#define LOG2_E 0x1.71547652b82fep+0
-
 /* pi/2 = sum of five; the first four have 22 bits, so k * PIO2_n is exact for |k| < 2^31. */
 #define PIO2_1 0x1.921fbp+0
 #define PIO2_2 0x1.5110bp-22
@@ -33,9 +29,6 @@ _Static_assert(DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024, "dmath needs IEEE doub
 #define PIO2_4 0x1.3198ap-69
 #define PIO2_5 0x1.701b839a25205p-92
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
-
-/* Adding and subtracting 1.5 * 2^52 rounds to an integer. */
-#define ROUNDER 0x1.8p52
 
 static uint64_t bits_of(double x) {
         uint64_t u;
@@ -55,11 +48,6 @@ static double from_bits(uint64_t u) {
 static double power_of_two(int k) {
         return from_bits((uint64_t)(k + 1023) << 52);
 }
-
-/* r^2 (1/2! + r/3! + ... ), highest first */
-static const double exp_c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
-        1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5};
-#define EXP_TERMS (sizeof(exp_c) / sizeof(exp_c[0]))
 
 double dmath_exp(double x) {
         double kd, hi, lo, r, p, y;
@@ -91,49 +79,15 @@ double dmath_exp(double x) {
         return y * power_of_two(k);
 }
 
-/* Where dmath_exp() has no special cases: the same operations, in lanes. */
-#define EXP_PLAIN 700.0
-#define EXP_LANES 8
-typedef double lanes __attribute__((vector_size(EXP_LANES * sizeof(double))));
-typedef uint64_t bit_lanes __attribute__((vector_size(EXP_LANES * sizeof(uint64_t))));
-
-static void exp_plain(const double x[static EXP_LANES], double y[static EXP_LANES]) {
-        lanes v, rounded, kd, hi, lo, r, p;
-
-        memcpy(&v, x, sizeof(v));
-        rounded = v * LOG2_E + ROUNDER;
-        kd = rounded - ROUNDER;
-        hi = v - kd * LN2_HI;
-        lo = kd * LN2_LO;
-        r = hi - lo;
-        p = r * exp_c[0] + exp_c[1];
-        for (size_t k = 2; k < EXP_TERMS; k++)
-                p = p * r + exp_c[k];
-        p = 1 + (hi - (lo - r * r * p));
-        /* k stands in the low bits of `rounded` */
-        p *= (lanes)(((bit_lanes)rounded + 1023) << 52);
-        memcpy(y, &p, sizeof(p));
-}
-
 void dmath_exp_each(double *x, size_t n) {
-        double in[EXP_LANES], out[EXP_LANES];
-
-        for (size_t at = 0; at < n; at += EXP_LANES) {
-                size_t n_here = n - at < EXP_LANES ? n - at : EXP_LANES;
-                bool plain = true;
-
-                for (size_t i = 0; i < EXP_LANES; i++) {
-                        in[i] = i < n_here ? x[at + i] : 0;
-                        plain &= in[i] >= -EXP_PLAIN && in[i] <= EXP_PLAIN;
-                }
-                if (plain) {
-                        exp_plain(in, out);
-                        memcpy(x + at, out, n_here * sizeof(*x));
-                } else {
-                        for (size_t i = 0; i < n_here; i++)
-                                x[at + i] = dmath_exp(in[i]);
-                }
-        }
+#ifdef __x86_64__
+        if (__builtin_cpu_supports("avx512f"))
+                dmath_exp_each_avx512(x, n);
+        else if (__builtin_cpu_supports("avx2"))
+                dmath_exp_each_avx2(x, n);
+        else
+#endif
+                dmath_exp_each_plain(x, n);
 }
 
 double dmath_log(double x) {

@@ -271,6 +271,9 @@ int file_map_open(struct file_map *ret, const char *path, struct err *e) {
                 data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
                 if (data == MAP_FAILED)
                         return err_set(e, ERR_SYS, "cannot map '%s'", path);
+                /* Where the file system can, what comes from the disk from here on comes in large pages; of what
+                 * is mapped in small ones, two processors read little more than half as much a second. */
+                (void)madvise(data, (size_t)st.st_size, MADV_HUGEPAGE);
         }
         *ret = (struct file_map){.data = data, .size = (size_t)st.st_size, .fd = TAKE_FD(fd)};
         return 0;

@@ -72,7 +72,9 @@ struct engine_opening {
 enum engine_isa {
         ENGINE_ISA_GENERIC,
         ENGINE_ISA_AVX2,
+        ENGINE_ISA_AVX_VNNI,
         ENGINE_ISA_AVX512,
+        ENGINE_ISA_AVX512_VNNI,
         ENGINE_ISA_NEON,
         ENGINE_ISA_NEON_DOTPROD
 };

@@ -5,6 +5,8 @@
 
 struct kern_ops;
 
+/* Whether this CPU has it, and all that its kernels are built on. */
+bool kern_cpu_has(enum kern_isa isa);
 /* Fill the table with the best kernels of this build and CPU, not above @max_isa; returns their
  * level. */
 enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa);

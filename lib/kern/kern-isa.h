@@ -218,6 +218,12 @@ void kern_avx2_latent(struct kern_ops *ops);
 void kern_avx2_state(struct kern_ops *ops);
 void kern_avx2_mix(struct kern_ops *ops);
 
+/* VNNI changes no other family. */
+void kern_avx_vnni_matmul_block(struct kern_ops *ops);
+void kern_avx_vnni_matmul_k(struct kern_ops *ops);
+void kern_avx512_vnni_matmul_block(struct kern_ops *ops);
+void kern_avx512_vnni_matmul_k(struct kern_ops *ops);
+
 void kern_avx512_matmul_float(struct kern_ops *ops);
 void kern_avx512_matmul_block(struct kern_ops *ops);
 void kern_avx512_matmul_k(struct kern_ops *ops);

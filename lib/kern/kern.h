@@ -56,9 +56,19 @@ struct kern;
  * memory is a multiple of the group. */
 #define KERN_ATTN_GROUP 32
 
-/* A processor has the first, and one after the other of its architecture: of x86-64, or of AArch64, where
- * all have NEON, and those of ARMv8.2 on mostly its dot products. */
-enum kern_isa { KERN_GENERIC, KERN_AVX2, KERN_AVX512, KERN_NEON, KERN_NEON_DOTPROD, KERN_N_ISA };
+/* A processor has the first, and some of its architecture: of x86-64, where VNNI is the dot products of int8
+ * that AVX-512 mostly has, and that came to vectors of AVX2 by themselves; or of AArch64, where all have NEON,
+ * and those of ARMv8.2 on mostly its dot products. A later one of an architecture is the better one. */
+enum kern_isa {
+        KERN_GENERIC,
+        KERN_AVX2,
+        KERN_AVX_VNNI,
+        KERN_AVX512, /* F, BW, VL, DQ */
+        KERN_AVX512_VNNI,
+        KERN_NEON,
+        KERN_NEON_DOTPROD,
+        KERN_N_ISA
+};
 /* How keys and values are kept. */
 enum kern_kv_type { KERN_KV_F16, KERN_KV_F32, KERN_KV_Q8_0, KERN_N_KV };
 /* "f16", "f32" or "q8_0". */

@@ -182,7 +182,7 @@ class Tool(unittest.TestCase):
             self.assertEqual([p for _, p in row], sorted((p for _, p in row), reverse=True))
         three = json.loads(ask("--top", "3"))
         self.assertEqual(three["top10_logprobs"], [r[:3] for r in got["top10_logprobs"]])
-        same = {ask("--threads", t, "--isa", i) for t in "123" for i in ("generic", "avx2", "avx512")}
+        same = {ask("--threads", t, "--isa", i) for t in "123" for i in ("generic", "avx2", "avx-vnni", "avx512", "avx512-vnni")}
         self.assertEqual(same, {ask("--json")})
         self.assertNotEqual(same, {ask("--kv", "f16")})
 
@@ -192,7 +192,7 @@ class Tool(unittest.TestCase):
                                       "--kv", kv, *args))
 
         got = {kv: ask(kv) for kv in ("f32", "f16", "q8_0")}
-        for isa in "generic", "avx2", "avx512":
+        for isa in "generic", "avx2", "avx-vnni", "avx512", "avx512-vnni":
             self.assertEqual(ask("q8_0", "--isa", isa, "--threads", "2"), got["q8_0"])
         # Coarser memory moves the figures a little, and q8_0 more than f16.
         row = {kv: dict(got[kv]["top10_logprobs"][0]) for kv in got}

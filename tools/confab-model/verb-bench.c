@@ -310,8 +310,8 @@ const struct cli_verb verb_bench = {
                 "  -r, --repetitions N  default 3\n"
                 "  --chunk N            prefill tokens per forward call (default 512)\n"
                 "  --kv f32|f16|q8_0    type of the keys and values kept (default f16)\n"
-                "  --isa NAME           at most this instruction set: generic, avx2, avx512,\n"
-                "                       neon, neon-dotprod\n"
+                "  --isa NAME           at most this instruction set: generic, avx2, avx-vnni,\n"
+                "                       avx512, avx512-vnni, neon, neon-dotprod\n"
                 "  --json               one JSON object\n",
         .run = run,
 };

@@ -323,8 +323,8 @@ const struct cli_verb verb_fsck = {
                 "the\n"
                 "                   records have)\n"
                 "  -t, --threads N  default: the processors available\n"
-                "  --isa NAME       at most this instruction set: generic, avx2, avx512,\n"
-                "                   neon, neon-dotprod\n"
+                "  --isa NAME       at most this instruction set: generic, avx2, avx-vnni,\n"
+                "                   avx512, avx512-vnni, neon, neon-dotprod\n"
                 "  --json           one JSON object\n"
                 "\n"
                 "Exit status: 0 clean, 1 findings, 2 usage, 3 it could not be checked.\n",

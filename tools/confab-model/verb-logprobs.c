@@ -244,8 +244,8 @@ const struct cli_verb verb_logprobs = {
                 "  --kv TYPE        type of the keys and values kept: f32, f16, q8_0 (default "
                 "f32)\n"
                 "  -t, --threads N  default: the processors available\n"
-                "  --isa NAME       at most this instruction set: generic, avx2, avx512,\n"
-                "                   neon, neon-dotprod\n"
+                "  --isa NAME       at most this instruction set: generic, avx2, avx-vnni,\n"
+                "                   avx512, avx512-vnni, neon, neon-dotprod\n"
                 "  --json           accepted; the output is JSON always\n",
         .run = run,
 };

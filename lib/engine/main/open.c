@@ -34,7 +34,10 @@ static int open_parts(struct engine *engine, struct err *e) {
 
 /* Numbers that pass from one module to another unchanged. */
 static_assert((int)ENGINE_ISA_GENERIC == KERN_GENERIC && (int)ENGINE_ISA_AVX2 == KERN_AVX2 &&
-                      (int)ENGINE_ISA_AVX512 == KERN_AVX512 && (int)ENGINE_ISA_NEON == KERN_NEON &&
+                      (int)ENGINE_ISA_AVX_VNNI == KERN_AVX_VNNI &&
+                      (int)ENGINE_ISA_AVX512 == KERN_AVX512 &&
+                      (int)ENGINE_ISA_AVX512_VNNI == KERN_AVX512_VNNI &&
+                      (int)ENGINE_ISA_NEON == KERN_NEON &&
                       (int)ENGINE_ISA_NEON_DOTPROD == KERN_NEON_DOTPROD,
         "instruction sets");
 static_assert((int)ENGINE_SYSTEM == CHAT_SYSTEM && (int)ENGINE_USER == CHAT_USER &&

@@ -30,9 +30,11 @@ KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, unsigned 
         }
 }
 
-/* 16 keys from j on. */
+/* 16 keys from j on. @next as in struct kern_attn_kv; the two tiles of a group prefetch half of it each. */
 KERN_INLINE void scores_tile(enum kern_kv_type type, unsigned n_q, const struct kern_attn_kv *k,
-        const float *const *q, size_t j, float scale, float (*s)[KERN_ATTN_GROUP]) {
+        const float *const *q, const uint8_t *next, size_t j, float scale,
+        float (*s)[KERN_ATTN_GROUP]) {
+        const size_t row = k->stride * kv_size(type);
         float32x4_t acc[N_QUERIES][4], ks[4];
         size_t c = 0;
 
@@ -43,6 +45,9 @@ KERN_INLINE void scores_tile(enum kern_kv_type type, unsigned n_q, const struct 
         for (; c + 4 <= k->head_dim; c += 4) {
                 if (type == KERN_KV_Q8_0 && c % KERN_KV_GROUP == 0)
                         kv_load(KERN_KV_F16, k->scales, c / KERN_KV_GROUP * k->stride + j, 4, ks);
+                if (next)
+                        KERN_UNROLL for (size_t e = 0; e < 2; e++) kv_prefetch(
+                                k, next + (c + j / 8 + e) * row, KERN_ATTN_GROUP * kv_size(type));
                 scores_channels(type, n_q, 4, k, q, c, j, ks, acc);
         }
         for (; type != KERN_KV_Q8_0 && c < k->head_dim; c++)
@@ -52,21 +57,23 @@ KERN_INLINE void scores_tile(enum kern_kv_type type, unsigned n_q, const struct 
 }
 
 KERN_INLINE void scores_bundle(enum kern_kv_type type, unsigned n_q, const struct kern_attn_kv *k,
-        const float *const *q, float scale, float (*s)[KERN_ATTN_GROUP]) {
+        const float *const *q, const uint8_t *next, float scale, float (*s)[KERN_ATTN_GROUP]) {
         for (size_t j = 0; j < KERN_ATTN_GROUP; j += 16)
-                scores_tile(type, n_q, k, q, j, scale, s);
+                scores_tile(type, n_q, k, q, next, j, scale, s);
 }
 
 KERN_INLINE void scores(enum kern_kv_type type, const struct kern_attn_kv *k, const float *const *q,
         unsigned n_q, float scale, float (*s)[KERN_ATTN_GROUP]) {
-        for (; n_q >= 4; n_q -= 4, q += 4, s += 4)
-                scores_bundle(type, 4, k, q, scale, s);
+        const uint8_t *next = k->next;
+
+        for (; n_q >= 4; n_q -= 4, q += 4, s += 4, next = NULL)
+                scores_bundle(type, 4, k, q, next, scale, s);
         if (n_q == 3)
-                scores_bundle(type, 3, k, q, scale, s);
+                scores_bundle(type, 3, k, q, next, scale, s);
         else if (n_q == 2)
-                scores_bundle(type, 2, k, q, scale, s);
+                scores_bundle(type, 2, k, q, next, scale, s);
         else if (n_q == 1)
-                scores_bundle(type, 1, k, q, scale, s);
+                scores_bundle(type, 1, k, q, next, scale, s);
 }
 
 static void scores_f32(const struct kern_attn_kv *k, const float *const *q, unsigned n_q,
@@ -126,10 +133,12 @@ static void probs(float (*s)[KERN_ATTN_GROUP], const struct kern_attn_range *see
                 c[i] = probs1(s[i], seen[i].from, seen[i].to, softcap, &state[i]);
 }
 
-/* n_v registers of channels from d on, in one group if they have scales. */
+/* n_v registers of channels from d on, in one group if they have scales. @next as in struct kern_attn_kv; tiles
+ * prefetch it in the order of memory, whatever their channels. */
 KERN_INLINE void values_tile(enum kern_kv_type type, unsigned n_q, unsigned n_v,
         const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP], const float *c,
-        float *const *o, unsigned j0, unsigned j1, size_t d) {
+        float *const *o, unsigned j0, unsigned j1, size_t d, const uint8_t *next) {
+        const size_t size = kv_size(type), step = 4 * n_v * size;
         float32x4_t acc[N_QUERIES][4], vv[4];
 
         KERN_UNROLL for (unsigned i = 0; i < n_q; i++)
@@ -138,6 +147,8 @@ KERN_INLINE void values_tile(enum kern_kv_type type, unsigned n_q, unsigned n_v,
         for (unsigned j = j0; j < j1; j++) {
                 size_t at = j * v->stride + d;
 
+                if (next && j * step % 64 == 0)
+                        kv_prefetch(v, next + d * KERN_ATTN_GROUP * size + j * step, step);
                 kv_load(type, v->x, at, n_v, vv);
                 if (type == KERN_KV_Q8_0) {
                         float scale = load_half(v->scales + at / KERN_KV_GROUP);
@@ -156,15 +167,15 @@ KERN_INLINE void values_tile(enum kern_kv_type type, unsigned n_q, unsigned n_v,
 
 KERN_INLINE void values_queries(enum kern_kv_type type, unsigned n_q, const struct kern_attn_kv *v,
         const float (*p)[KERN_ATTN_GROUP], const float *c, float *const *o, unsigned j0,
-        unsigned j1) {
+        unsigned j1, const uint8_t *next) {
         size_t d = 0, n = v->head_dim;
 
         for (; d + 16 <= n; d += 16)
-                values_tile(type, n_q, 4, v, p, c, o, j0, j1, d);
+                values_tile(type, n_q, 4, v, p, c, o, j0, j1, d, next);
         if (type == KERN_KV_Q8_0) /* whole groups only */
                 return;
         for (; d + 4 <= n; d += 4)
-                values_tile(type, n_q, 1, v, p, c, o, j0, j1, d);
+                values_tile(type, n_q, 1, v, p, c, o, j0, j1, d, next);
         for (; d < n; d++)
                 for (unsigned i = 0; i < n_q; i++) {
                         float sum = o[i][d] * c[i];
@@ -178,14 +189,16 @@ KERN_INLINE void values_queries(enum kern_kv_type type, unsigned n_q, const stru
 KERN_INLINE void values(enum kern_kv_type type, const struct kern_attn_kv *v,
         const float (*p)[KERN_ATTN_GROUP], const float *c, float *const *o, unsigned n_q,
         unsigned j0, unsigned j1) {
-        for (; n_q >= 4; n_q -= 4, p += 4, c += 4, o += 4)
-                values_queries(type, 4, v, p, c, o, j0, j1);
+        const uint8_t *next = v->next;
+
+        for (; n_q >= 4; n_q -= 4, p += 4, c += 4, o += 4, next = NULL)
+                values_queries(type, 4, v, p, c, o, j0, j1, next);
         if (n_q == 3)
-                values_queries(type, 3, v, p, c, o, j0, j1);
+                values_queries(type, 3, v, p, c, o, j0, j1, next);
         else if (n_q == 2)
-                values_queries(type, 2, v, p, c, o, j0, j1);
+                values_queries(type, 2, v, p, c, o, j0, j1, next);
         else if (n_q == 1)
-                values_queries(type, 1, v, p, c, o, j0, j1);
+                values_queries(type, 1, v, p, c, o, j0, j1, next);
 }
 
 static void values_f32(const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP],

@@ -64,9 +64,12 @@ KERN_INLINE void last_step(enum quant_type type, unsigned n_rows, unsigned n_tok
         step(type, n_rows, n_tokens, wp, xp, 0, acc);
 }
 
+/* @next: bytes to the rows that come after these, which a single token has to be asked for ahead: four streams of a
+ * row's length are not foreseen. */
 KERN_INLINE void tile(enum quant_type type, unsigned n_rows, unsigned n_tokens,
-        const uint8_t *const *w, const float *x0, size_t ldx, size_t n, float *y, size_t ldy,
-        size_t rows_to_store) {
+        const uint8_t *const *w, size_t next, const float *x0, size_t ldx, size_t n, float *y,
+        size_t ldy, size_t rows_to_store) {
+        const size_t vs = value_size(type);
         __m256 acc[N_TOKENS][N_ROWS][2];
         const float *x[N_TOKENS];
         size_t i = 0;
@@ -76,8 +79,12 @@ KERN_INLINE void tile(enum quant_type type, unsigned n_rows, unsigned n_tokens,
                 KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) acc[t][r][0] = acc[t][r][1] =
                         _mm256_setzero_ps();
         }
-        for (; i + 16 <= n; i += 16)
+        for (; i + 16 <= n; i += 16) {
+                if (next > 0 && i * vs % 64 == 0)
+                        KERN_UNROLL for (unsigned r = 0; r < n_rows; r++)
+                                __builtin_prefetch(w[r] + next + i * vs);
                 step(type, n_rows, n_tokens, w, x, i, acc);
+        }
         if (i < n)
                 last_step(type, n_rows, n_tokens, w, x, i, n, acc);
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++)
@@ -95,9 +102,9 @@ static size_t tokens_per_pass(size_t n_in) {
 KERN_INLINE void rows_by_tokens(enum quant_type type, const uint8_t *const *w, size_t rows_to_store,
         size_t n_in, const float *x, size_t ldx, size_t n_tokens, float *y, size_t ldy) {
         for (; n_tokens >= N_TOKENS; n_tokens -= N_TOKENS, x += N_TOKENS * ldx, y += N_TOKENS * ldy)
-                tile(type, 2, N_TOKENS, w, x, ldx, n_in, y, ldy, rows_to_store);
+                tile(type, 2, N_TOKENS, w, 0, x, ldx, n_in, y, ldy, rows_to_store);
         for (; n_tokens > 0; n_tokens--, x += ldx, y += ldy)
-                tile(type, 2, 1, w, x, ldx, n_in, y, ldy, rows_to_store);
+                tile(type, 2, 1, w, 0, x, ldx, n_in, y, ldy, rows_to_store);
 }
 
 KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const struct kern_act *a,
@@ -118,8 +125,8 @@ KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const st
                                 rows_by_tokens(type, p, row1 - o, w->n_in, x, a->ldx, n, yo, ldy);
                         else
                                 for (size_t i = 0; i < n; i++)
-                                        tile(type, 4, 1, p, x + i * a->ldx, a->ldx, w->n_in,
-                                                yo + i * ldy, ldy, row1 - o);
+                                        tile(type, 4, 1, p, 4 * w->row_size, x + i * a->ldx, a->ldx,
+                                                w->n_in, yo + i * ldy, ldy, row1 - o);
                 }
 }
 

@@ -47,8 +47,9 @@ KERN_INLINE __m128 tree16x4(__m512 v0, __m512 v1, __m512 v2, __m512 v3) {
                 _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0), s));
 }
 
-/* @rows: the rows of y that exist. */
-KERN_INLINE void tile(enum quant_type type, unsigned n_tokens, const uint8_t *const *w,
+/* @rows: the rows of y that exist. @next: bytes to the rows that come after these, which a single token has to
+ * be asked for ahead: four streams of a row's length are not foreseen. */
+KERN_INLINE void tile(enum quant_type type, unsigned n_tokens, const uint8_t *const *w, size_t next,
         const float *x, size_t ldx, size_t n, float *y, size_t ldy, __mmask8 rows) {
         const uint8_t *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];
         size_t vs = value_size(type), i = 0;
@@ -57,6 +58,9 @@ KERN_INLINE void tile(enum quant_type type, unsigned n_tokens, const uint8_t *co
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++)
                 KERN_UNROLL for (unsigned r = 0; r < N_ROWS; r++) acc[t][r] = _mm512_setzero_ps();
         for (; i + 16 <= n; i += 16) {
+                if (n_tokens == 1 && i * vs % 64 == 0)
+                        KERN_UNROLL for (unsigned r = 0; r < N_ROWS; r++)
+                                __builtin_prefetch(w[r] + next + i * vs);
                 __m512 v0 = load16(type, w0 + i * vs), v1 = load16(type, w1 + i * vs);
                 __m512 v2 = load16(type, w2 + i * vs), v3 = load16(type, w3 + i * vs);
 
@@ -90,14 +94,15 @@ static size_t tokens_per_pass(size_t n_in) {
         return n < 12 ? 12 : n - n % 6;
 }
 
-KERN_INLINE void rows_by_tokens(enum quant_type type, const uint8_t *const *w, __mmask8 rows,
-        size_t n_in, const float *x, size_t ldx, size_t n_tokens, float *y, size_t ldy) {
+KERN_INLINE void rows_by_tokens(enum quant_type type, const uint8_t *const *w, size_t next,
+        __mmask8 rows, size_t n_in, const float *x, size_t ldx, size_t n_tokens, float *y,
+        size_t ldy) {
         for (; n_tokens >= 6; n_tokens -= 6, x += 6 * ldx, y += 6 * ldy)
-                tile(type, 6, w, x, ldx, n_in, y, ldy, rows);
+                tile(type, 6, w, next, x, ldx, n_in, y, ldy, rows);
         for (; n_tokens >= 3; n_tokens -= 3, x += 3 * ldx, y += 3 * ldy)
-                tile(type, 3, w, x, ldx, n_in, y, ldy, rows);
+                tile(type, 3, w, next, x, ldx, n_in, y, ldy, rows);
         for (; n_tokens > 0; n_tokens--, x += ldx, y += ldy)
-                tile(type, 1, w, x, ldx, n_in, y, ldy, rows);
+                tile(type, 1, w, next, x, ldx, n_in, y, ldy, rows);
 }
 
 KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const struct kern_act *a,
@@ -113,7 +118,8 @@ KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const st
                         for (size_t r = 0; r < N_ROWS; r++)
                                 p[r] = (const uint8_t *)w->data +
                                        (o + r < row1 ? o + r : row1 - 1) * w->row_size;
-                        rows_by_tokens(type, p, rows, w->n_in, a->x + t * a->ldx, a->ldx,
+                        rows_by_tokens(type, p, N_ROWS * w->row_size, rows, w->n_in,
+                                a->x + t * a->ldx, a->ldx,
                                 a->n_tokens - t < pass ? a->n_tokens - t : pass, y + t * ldy + o,
                                 ldy);
                 }

@@ -19,6 +19,14 @@ KERN_INLINE __m256i dot2(enum quant_type type, __m256i v, const int8_t *q) {
         return _mm256_maddubs_epi16(v, x);
 }
 
+KERN_INLINE __m256i add_scaled(__m256i sum, __m256i scale, __m256i v) {
+#ifdef __AVXVNNI__
+        return _mm256_dpwssd_avx_epi32(sum, scale, v);
+#else
+        return _mm256_add_epi32(sum, _mm256_madd_epi16(scale, v));
+#endif
+}
+
 /* Block b (of its eight) of n_tokens tokens; q and sums are those of the first token. */
 KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w, const int8_t *q,
         const int16_t *sums, size_t x_stride, size_t b, struct super_sums *ret) {
@@ -32,8 +40,8 @@ KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w
                 __m256i scale = _mm256_shuffle_epi8(
                         scales, _mm256_set1_epi16((short)(2 * s | (2 * s + 1) << 8)));
 
-                KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm256_add_epi32(
-                        acc[t], _mm256_madd_epi16(scale, dot2(type, v, q + t * x_stride + 32 * s)));
+                KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] =
+                        add_scaled(acc[t], scale, dot2(type, v, q + t * x_stride + 32 * s));
         }
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) super_put_sums(type, acc[t], second,
                 (const int16_t *)((const uint8_t *)sums + t * x_stride), &ret[t], b);
@@ -98,13 +106,13 @@ KERN_INLINE void unit_rows(enum quant_type type, const struct kern_mat *w, const
                 size_t row1, float *y, size_t ldy) {                                               \
                 size_t n = k_n_packed_units(a);                                                    \
                                                                                                    \
-                kern_avx2_packed_##name(w, a, row0, row1, y, ldy, n);                              \
+                LEVEL(packed_##name)(w, a, row0, row1, y, ldy, n);                                 \
                 unit_rows(type, w, a, row0, row1, y, ldy, n);                                      \
         }
 K_TYPES(X)
 #undef X
 
-void kern_avx2_matmul_k(struct kern_ops *ops) {
+void LEVEL(matmul_k)(struct kern_ops *ops) {
 #define X(name, type) ops->matmul[type] = matmul_##name;
         K_TYPES(X)
 #undef X

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Weights in blocks of 256 values times rounded activations, as the AVX2 family does it, but two
- * sub-blocks of 32 at a time; one instruction widens the sums of two products, scales them and adds
- * them up.
+ * sub-blocks of 32 at a time; where there is VNNI, one instruction widens the sums of two products,
+ * scales them and adds them up.
  */
 #include "kern/x86/avx512.h"
 #include "kern/x86/matmul-k.h"
@@ -85,6 +85,14 @@ KERN_INLINE __m512i dot2(enum quant_type type, __m512i v, const int8_t *q) {
         return _mm512_maddubs_epi16(v, x);
 }
 
+KERN_INLINE __m512i add_scaled(__m512i sum, __m512i scale, __m512i v) {
+#ifdef __AVX512VNNI__
+        return _mm512_dpwssd_epi32(sum, scale, v);
+#else
+        return _mm512_add_epi32(sum, _mm512_madd_epi16(scale, v));
+#endif
+}
+
 /* Block b (of its eight) of n_tokens tokens; q and sums are those of the first token. */
 KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w, const int8_t *q,
         const int16_t *sums, size_t x_stride, size_t b, struct super_sums *ret) {
@@ -101,8 +109,8 @@ KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w
                         _mm512_inserti64x4(_mm512_set1_epi16((short)(4 * k | (4 * k + 1) << 8)),
                                 _mm256_set1_epi16((short)((4 * k + 2) | (4 * k + 3) << 8)), 1));
 
-                KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm512_dpwssd_epi32(
-                        acc[t], scale, dot2(type, v, q + t * x_stride + 64 * k));
+                KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] =
+                        add_scaled(acc[t], scale, dot2(type, v, q + t * x_stride + 64 * k));
         }
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) super_put_sums(type,
                 _mm256_add_epi32(
@@ -169,13 +177,13 @@ KERN_INLINE void unit_rows(enum quant_type type, const struct kern_mat *w, const
                 size_t row1, float *y, size_t ldy) {                                               \
                 size_t n = k_n_packed_units(a);                                                    \
                                                                                                    \
-                kern_avx512_packed_##name(w, a, row0, row1, y, ldy, n);                            \
+                LEVEL(packed_##name)(w, a, row0, row1, y, ldy, n);                                 \
                 unit_rows(type, w, a, row0, row1, y, ldy, n);                                      \
         }
 K_TYPES(X)
 #undef X
 
-void kern_avx512_matmul_k(struct kern_ops *ops) {
+void LEVEL(matmul_k)(struct kern_ops *ops) {
 #define X(name, type) ops->matmul[type] = matmul_##name;
         K_TYPES(X)
 #undef X

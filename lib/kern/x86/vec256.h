@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The vectors of packed-block.h: 8 lanes. Only for files built with AVX2's flags. */
+/* The vectors of products by many tokens: 8 lanes. Only for files built with AVX2's flags. */
 #include "kern/kern-isa.h"
 #include <immintrin.h>
 #include <string.h>
@@ -68,6 +68,19 @@ KERN_INLINE vi vi_sign8(vi a, vi sign) {
         return _mm256_sign_epi8(a, sign);
 }
 
+/* Pairs of int16 multiplied with another's, and added. */
+KERN_INLINE vi vi_dot2_16(vi a, vi b) {
+        return _mm256_madd_epi16(a, b);
+}
+
+KERN_INLINE vi vi_mul(vi a, vi b) {
+        return _mm256_mullo_epi32(a, b);
+}
+
+KERN_INLINE vi vi_abs8(vi a) {
+        return _mm256_abs_epi8(a);
+}
+
 KERN_INLINE vf vf_of_int(vi a) {
         return _mm256_cvtepi32_ps(a);
 }
@@ -94,6 +107,10 @@ KERN_INLINE vf vf_add(vf a, vf b) {
 
 KERN_INLINE vf vf_mul(vf a, vf b) {
         return _mm256_mul_ps(a, b);
+}
+
+KERN_INLINE vf vf_fnma(vf a, vf b, vf c) {
+        return _mm256_fnmadd_ps(a, b, c);
 }
 
 KERN_INLINE vf vf_fma(vf a, vf b, vf c) {

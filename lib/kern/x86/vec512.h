@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The vectors of packed-block.h: 16 lanes. Only for files built with the flags of AVX-512BW. */
+/* The vectors of products by many tokens: 16 lanes. Only for files built with the flags of AVX-512BW. */
 #include "kern/kern-isa.h"
 #include <immintrin.h>
 #include <string.h>
@@ -70,6 +70,19 @@ KERN_INLINE vi vi_sign8(vi a, vi sign) {
         return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(sign), _mm512_setzero_si512(), a);
 }
 
+/* Pairs of int16 multiplied with another's, and added. */
+KERN_INLINE vi vi_dot2_16(vi a, vi b) {
+        return _mm512_madd_epi16(a, b);
+}
+
+KERN_INLINE vi vi_mul(vi a, vi b) {
+        return _mm512_mullo_epi32(a, b);
+}
+
+KERN_INLINE vi vi_abs8(vi a) {
+        return _mm512_abs_epi8(a);
+}
+
 KERN_INLINE vf vf_of_int(vi a) {
         return _mm512_cvtepi32_ps(a);
 }
@@ -96,6 +109,10 @@ KERN_INLINE vf vf_add(vf a, vf b) {
 
 KERN_INLINE vf vf_mul(vf a, vf b) {
         return _mm512_mul_ps(a, b);
+}
+
+KERN_INLINE vf vf_fnma(vf a, vf b, vf c) {
+        return _mm512_fnmadd_ps(a, b, c);
 }
 
 KERN_INLINE vf vf_fma(vf a, vf b, vf c) {

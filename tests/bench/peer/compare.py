@@ -21,7 +21,7 @@ import subprocess
 from load import part_load
 from report import Grid, fail, median, note, speed
 from root import PeerRoot, Server
-from rows import OF_BANDWIDTH, OF_LOOP, UNITS, depth_of, rows, settings, tokens_of
+from rows import OF_BANDWIDTH, OF_LOOP, UNITS, VNNI, depth_of, rows, settings, tokens_of
 
 READ_SIZE = 1 << 29  # bytes, to measure the bandwidth with: no cache holds them
 
@@ -32,7 +32,7 @@ class ConfabSide:
     def __init__(self, b, model, most_tokens):
         self.b = b
         self.process = subprocess.Popen(
-            [b.program("peer"), model, str(b.threads), b.o.isa or "avx512", str(most_tokens)],
+            [b.program("peer"), model, str(b.threads), b.o.isa or "best", str(most_tokens)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         b.players.append(self)
         self.facts = self.answer()
@@ -207,7 +207,7 @@ def model_file(b, root, model):
 def put(b, grid, row, got, roofs, setting, facts):
     n = tokens_of(row.test)
     ours, theirs = got["confab"], got["peer"]
-    aim = getattr(row.aims, facts["isa"], None)
+    aim = row.aims.vnni if facts["isa"] == VNNI else row.aims.others
     rate = [n / s for s in ours]
     cells = [row.what, f"{median(rate):.1f} t/s"]
     b.values.setdefault(row.part, {})[row.what] = {"tokens": n, "confab": ours, "peer": theirs, "setting": setting,
@@ -224,7 +224,7 @@ def put(b, grid, row, got, roofs, setting, facts):
     elif row.part == "prefill" and min(roofs) > 0:
         # Without those of attention and of the logits.
         put_share(grid, "  products of the layers a second, of a loop in registers", [facts["products"] * r for r in rate],
-                  roofs, lambda v: f"{v / 1e9:.0f} G/s", f">= {OF_LOOP}" if facts["isa"] == "avx512" else "")
+                  roofs, lambda v: f"{v / 1e9:.0f} G/s", f">= {OF_LOOP}" if facts["isa"] == VNNI else "")
 
 
 def put_share(grid, what, ours, roofs, form, aim):

@@ -18,7 +18,7 @@ import time
 from report import fail, note
 
 # The peer's backend for an instruction set of confab. The best that the machine has needs no entry.
-BACKENDS = {"avx2": "haswell"}
+BACKENDS = {"avx2": "haswell", "avx-vnni": "alderlake", "avx512": "skylakex"}
 PROGRAMS = ("llama-bench", "llama-batched-bench", "llama-server", "llama-quantize")
 ENTER = r'''
 root=$1 scratch=$2 folder=$3 backend=$4; shift 4

@@ -11,8 +11,9 @@ A test is a tuple whose first word says how both sides run it:
 
 from collections import namedtuple
 
-# Ratios to the peer, by confab's instruction set.
-Aims = namedtuple("Aims", "avx2 avx512")
+# Ratios to the peer, by confab's instruction set: the one of that name, and others.
+VNNI = "avx512-vnni"
+Aims = namedtuple("Aims", "others vnni")
 Row = namedtuple("Row", "part model what test aims")
 PREFILL = Aims(1.5, 2.5)
 DECODE = Aims(1.0, 1.0)

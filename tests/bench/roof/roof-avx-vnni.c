@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <immintrin.h>
-
-#include "roof-isa.h"
+#include "roof-loops.h"
 
 static void dot(size_t n) {
         __m256i sum[ROOF_ROWS][ROOF_COLUMNS] = {0}, w[ROOF_ROWS] = {0}, x[ROOF_COLUMNS] = {0};
@@ -15,6 +13,7 @@ static void dot(size_t n) {
 }
 
 const struct roof_loop roof_avx_vnni[] = {
-        {"avx-vnni", "dpbusd, 256 bits", ROOF_DOT, 32 * ROOF_TILE, dot},
+        {"avx-vnni", "dpbusd", ROOF_DOT, 32 * ROOF_TILE, dot},
+        {"avx-vnni", "fma", ROOF_MULTIPLY, 8 * ROOF_TILE, multiply},
         {0},
 };

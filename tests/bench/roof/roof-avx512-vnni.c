@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <immintrin.h>
-
-#include "roof-isa.h"
+#include "roof-loops.h"
 
 static void dot(size_t n) {
         __m512i sum[ROOF_ROWS][ROOF_COLUMNS] = {0}, w[ROOF_ROWS] = {0}, x[ROOF_COLUMNS] = {0};
@@ -15,6 +13,7 @@ static void dot(size_t n) {
 }
 
 const struct roof_loop roof_avx512_vnni[] = {
-        {"avx512", "dpbusd, 512 bits", ROOF_DOT, 64 * ROOF_TILE, dot},
+        {"avx512-vnni", "dpbusd, 512 bits", ROOF_DOT, 64 * ROOF_TILE, dot},
+        {"avx512-vnni", "fma, 512 bits", ROOF_MULTIPLY, 16 * ROOF_TILE, multiply},
         {0},
 };

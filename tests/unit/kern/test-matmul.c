@@ -107,8 +107,16 @@ static void test_isas(void **state) {
         enum kern_isa isa = kern_cpu_isa();
 
         print_message("the best instruction set here is %s\n", kern_isa_name(isa));
-        if (isa == KERN_GENERIC || isa == KERN_AVX2) {
+        if (isa < KERN_AVX512) {
                 print_message("SKIP: this processor has no AVX-512: its kernels are not tested\n");
+                skip();
+        }
+        if (isa < KERN_NEON && !test_has(KERN_AVX_VNNI)) {
+                print_message("SKIP: this processor has no AVX-VNNI: its kernels are not tested\n");
+                skip();
+        }
+        if (isa == KERN_AVX512) {
+                print_message("SKIP: this processor has no VNNI: its kernels are not tested\n");
                 skip();
         }
         if (isa == KERN_NEON) {

@@ -5,7 +5,7 @@
  * values (weights are made unsigned by a zero point, which the sum of the activations takes off
  * again), then one transposing addition serves all 16. Weights are read once, in order.
  */
-#include "kern/x86/block-avx512.h"
+#include "kern/x86/block-avx512-vnni.h"
 
 /* Bytes ahead. Two rows side by side are two short streams, which processors do not foresee: without it one
  * core reads at a third of its speed. */
@@ -134,12 +134,63 @@ KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const ui
         }
 }
 
+/* One token: 16 blocks of one row, in the lanes of two rows' 8 blocks. Lanes 2 and 3 of each 4 are of no use in
+ * @acc. */
+KERN_INLINE __m512 group16(
+        const struct block_kind kind, const uint8_t *w, const uint8_t *x, __m512 acc) {
+        const uint8_t *w1 = w + 8 * kind.size, *x1 = x + GROUP_SIZE;
+        __m512i r0[4], r1[4], h = first_of_16(kind, w, w1), s01, s23, sum, sums;
+        __m512 dx, d, m, v;
+
+        load_group(kind, w, r0);
+        load_group(kind, w1, r1);
+        s01 = add_pairs32(dot4(r0[0], r0[1], x), dot4(r0[2], r0[3], x + 128));
+        s23 = add_pairs32(dot4(r1[0], r1[1], x1), dot4(r1[2], r1[3], x1 + 128));
+        sum = _mm512_add_epi32(_mm512_unpacklo_epi64(s01, s23), _mm512_unpackhi_epi64(s01, s23));
+        sums = _mm512_mask_blend_epi32(
+                0xcccc, _mm512_load_si512(x + GROUP_SUMS), _mm512_load_si512(x1 + GROUP_SUMS));
+        dx = _mm512_mask_blend_ps(
+                0xcccc, _mm512_load_ps(x + GROUP_SCALES), _mm512_load_ps(x1 + GROUP_SCALES));
+        if (!kind.min)
+                sum = _mm512_sub_epi32(sum, _mm512_slli_epi32(sums, kind.shift));
+        v = _mm512_cvtepi32_ps(sum);
+        d = _mm512_mul_ps(weight_scales(kind, h), dx);
+        m = _mm512_mul_ps(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(h, 16))), dx);
+        acc = _mm512_fmadd_ps(v, d, acc);
+        if (kind.min)
+                acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), m, acc);
+        /* blocks 8-15 */
+        acc = _mm512_fmadd_ps(_mm512_permute_ps(v, 0x4e), _mm512_permute_ps(d, 0x4e), acc);
+        if (kind.min)
+                acc = _mm512_fmadd_ps(_mm512_permute_ps(_mm512_cvtepi32_ps(sums), 0x4e),
+                        _mm512_permute_ps(m, 0x4e), acc);
+        return acc;
+}
+
 /* tree8 of both rows, in elements 0 and 2. */
 KERN_INLINE __m128 tree8x2(__m512 a) {
         __m512 c = _mm512_add_ps(a, _mm512_permute_ps(a, 0xb1));
         __m256 d = _mm256_add_ps(_mm512_castps512_ps256(c), _mm512_extractf32x8_ps(c, 1));
 
         return _mm_add_ps(_mm256_castps256_ps128(d), _mm256_extractf128_ps(d, 1));
+}
+
+/* A group of which only @n blocks are of the rows. @end: of the matrix; nothing may be read past it. */
+KERN_INLINE void last_group(const struct block_kind kind, unsigned n_tokens, const uint8_t *w0,
+        const uint8_t *w1, const uint8_t *end, size_t n, const uint8_t *x, size_t x_stride,
+        __m512 *acc) {
+        uint8_t tail[2][8 * BLOCK_SIZE_MAX];
+        __mmask16 lanes = 0;
+
+        for (unsigned l = 0; l < 16; l++)
+                lanes |= (__mmask16)((group_lane(l) < n) << l);
+        /* Lanes beyond the row may read the next one; only the last row has none. */
+        if ((size_t)(end - w1) < 8 * kind.size) {
+                memset(tail, 0, sizeof(tail));
+                w0 = memcpy(tail[0], w0, n * kind.size);
+                w1 = memcpy(tail[1], w1, n * kind.size);
+        }
+        group(kind, n_tokens, w0, w1, x, x_stride, lanes, acc);
 }
 
 /* Rows w0 and w1 times n_tokens tokens. @end: of the matrix; nothing may be read past it. */
@@ -158,20 +209,8 @@ KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const
                 }
                 group(kind, n_tokens, w0, w1, x, x_stride, 0xffff, acc);
         }
-        if (rest > 0) {
-                uint8_t tail[2][8 * BLOCK_SIZE_MAX];
-                __mmask16 lanes = 0;
-
-                for (unsigned l = 0; l < 16; l++)
-                        lanes |= (__mmask16)((group_lane(l) < rest) << l);
-                /* Lanes beyond the row may read the next one; only the last row has none. */
-                if ((size_t)(end - w1) < step) {
-                        memset(tail, 0, sizeof(tail));
-                        w0 = memcpy(tail[0], w0, rest * kind.size);
-                        w1 = memcpy(tail[1], w1, rest * kind.size);
-                }
-                group(kind, n_tokens, w0, w1, x, x_stride, lanes, acc);
-        }
+        if (rest > 0)
+                last_group(kind, n_tokens, w0, w1, end, rest, x, x_stride, acc);
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) {
                 __m128 s = tree8x2(acc[t]);
 
@@ -179,6 +218,28 @@ KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const
                 if (both)
                         y[t * ldy + 1] = _mm_cvtss_f32(_mm_movehl_ps(s, s));
         }
+}
+
+/* One token by one row: memory is read as one stream, which is what this waits for. @end: of the matrix. */
+KERN_INLINE void one_row(const struct block_kind kind, const uint8_t *w, const uint8_t *end,
+        size_t n_blocks, const uint8_t *x, float *y) {
+        const size_t step = 16 * kind.size;
+        __m512 acc = _mm512_setzero_ps();
+        size_t n = n_blocks / 16;
+
+        for (; n > 0; n--, w += step, x += 2 * GROUP_SIZE) {
+                KERN_UNROLL for (size_t b = 0; b < step; b += 64)
+                        __builtin_prefetch(w + PREFETCH + b);
+                acc = group16(kind, w, x, acc);
+        }
+        if (n_blocks % 16 >= 8) {
+                group(kind, 1, w, w, x, 0, 0xffff, &acc);
+                w += step / 2;
+                x += GROUP_SIZE;
+        }
+        if (n_blocks % 8 > 0)
+                last_group(kind, 1, w, w, end, n_blocks % 8, x, 0, &acc);
+        *y = _mm_cvtss_f32(tree8x2(acc));
 }
 
 /* The tokens of one unit in row layout, if it has any. */
@@ -191,6 +252,12 @@ KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *
         if (unit * KERN_ACT_UNIT >= a->n_tokens)
                 return;
         y += unit * KERN_ACT_UNIT * ldy;
+        if (a->n_tokens - unit * KERN_ACT_UNIT == 1) {
+                for (size_t o = row0; o < row1; o++)
+                        one_row(kind, (const uint8_t *)w->data + o * w->row_size, end, n_blocks,
+                                unit_x, y + o);
+                return;
+        }
         for (size_t o = row0; o < row1; o += 2) {
                 const uint8_t *w0 = (const uint8_t *)w->data + o * w->row_size, *x = unit_x;
                 bool both = o + 1 < row1;
@@ -209,26 +276,20 @@ KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *
         }
 }
 
-static size_t n_packed_units(const struct kern_act *a) {
-        size_t full = a->n_tokens / KERN_ACT_UNIT;
-
-        return full + (a->n_tokens % KERN_ACT_UNIT > ROWS_MAX);
-}
-
 #define X(name, type, ...)                                                                         \
         static void matmul_##name(const struct kern_mat *w, const struct kern_act *a, size_t row0, \
                 size_t row1, float *y, size_t ldy) {                                               \
                 size_t n = n_packed_units(a);                                                      \
                                                                                                    \
-                kern_avx512_packed_##name(w, a, row0, row1, y, ldy, n);                            \
+                LEVEL(packed_##name)(w, a, row0, row1, y, ldy, n);                                 \
                 unit_rows((struct block_kind)__VA_ARGS__, w, a, row0, row1, y, ldy, n);            \
         }
 BLOCK_KINDS(X)
 #undef X
 
-void kern_avx512_matmul_block(struct kern_ops *ops) {
+void kern_avx512_vnni_matmul_block(struct kern_ops *ops) {
 #define X(name, type, ...) ops->matmul[type] = matmul_##name;
         BLOCK_KINDS(X)
 #undef X
-        ops->act_round[KERN_ACT_Q8] = kern_avx512_act_round;
+        ops->act_round[KERN_ACT_Q8] = kern_avx512_vnni_act_round;
 }

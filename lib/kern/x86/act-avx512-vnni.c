@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding of activations to int8 blocks, in the layouts of block-avx512.h. */
-#include "kern/x86/block-avx512.h"
+/* Rounding of activations to int8 blocks, in the layouts of block-avx512-vnni.h. */
+#include "kern/x86/block-avx512-vnni.h"
 
 /* Greatest magnitude in a block, as bits (NaN above infinity). */
 static uint32_t block_amax(const float *x) {
@@ -97,7 +97,7 @@ static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
                 _mm512_store_si512(dst + 64 * k, _mm512_i32gather_epi32(at, q[0] + 4 * k, 1));
 }
 
-void kern_avx512_act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
+void kern_avx512_vnni_act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
         size_t n_blocks = a->n_in / KERN_ACT_BLOCK, t0 = unit * KERN_ACT_UNIT;
         size_t n = a->n_tokens - t0 < KERN_ACT_UNIT ? a->n_tokens - t0 : KERN_ACT_UNIT;
         const float *x = a->x + t0 * a->ldx;

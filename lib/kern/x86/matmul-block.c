@@ -3,11 +3,13 @@
  * Block-quantised weights times a few tokens. Generating text consists mostly of this, so it must be
  * as fast as memory: weights are read once, in order. A lane is a block: the products of 8 blocks are
  * added to one register of 8 sums. Nothing saturates: maddubs adds 2 products of at most 128 * 127.
+ * AVX-512 without VNNI gains nothing over this, and uses it too.
  */
 #include "kern/x86/block-avx2.h"
 #include "kern/x86/block-values.h"
 
 #define N_TOKENS 4
+#define PREFETCH 4608 /* bytes ahead */
 
 /* Values are unsigned, after adding 1 << shift if they have no offset; others keep their signs. */
 KERN_INLINE bool is_signed(const struct block_kind kind) {
@@ -62,6 +64,15 @@ KERN_INLINE __m256i dot8(const struct block_kind kind, const __m256i *w, const i
         __m256i x0 = _mm256_loadu_si256((const __m256i *)q), ones = _mm256_set1_epi16(1);
         __m256i x1 = _mm256_loadu_si256((const __m256i *)(q + 32)), p[2];
 
+#ifdef __AVXVNNI__
+        if (!is_signed(kind))
+                return _mm256_dpbusd_avx_epi32(
+                        _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), w[0], x0), w[1], x1);
+        p[0] = _mm256_dpbusd_avx_epi32(
+                _mm256_setzero_si256(), _mm256_sign_epi8(w[0], w[0]), _mm256_sign_epi8(x0, w[0]));
+        return _mm256_dpbusd_avx_epi32(
+                p[0], _mm256_sign_epi8(w[1], w[1]), _mm256_sign_epi8(x1, w[1]));
+#endif
         if (!is_signed(kind))
                 return _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(w[0], x0),
                                                  _mm256_maddubs_epi16(w[1], x1)),
@@ -144,8 +155,11 @@ KERN_INLINE void row(const struct block_kind kind, unsigned n_tokens, const uint
         __m256 acc[N_TOKENS], all = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
 
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm256_setzero_ps();
-        for (; b + 8 <= n_blocks; b += 8, w += 8 * kind.size)
+        for (; b + 8 <= n_blocks; b += 8, w += 8 * kind.size) {
+                KERN_UNROLL for (size_t i = 0; i < 8 * kind.size; i += 64)
+                        __builtin_prefetch(w + PREFETCH + i);
                 group(kind, n_tokens, w, x, x_stride, n8, b, all, acc);
+        }
         if (b < n_blocks) {
                 __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
                 __m256i some = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n_blocks - b)), index);
@@ -192,13 +206,13 @@ KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *
                 size_t row1, float *y, size_t ldy) {                                               \
                 size_t n = n_packed_units(a);                                                      \
                                                                                                    \
-                kern_avx2_packed_##name(w, a, row0, row1, y, ldy, n);                              \
+                LEVEL(packed_##name)(w, a, row0, row1, y, ldy, n);                                 \
                 unit_rows((struct block_kind)__VA_ARGS__, w, a, row0, row1, y, ldy, n);            \
         }
 BLOCK_KINDS(X)
 #undef X
 
-void kern_avx2_matmul_block(struct kern_ops *ops) {
+void LEVEL(matmul_block)(struct kern_ops *ops) {
 #define X(name, type, ...) ops->matmul[type] = matmul_##name;
         BLOCK_KINDS(X)
 #undef X

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The layout of rounded activations for AVX-512. A unit of more than ROWS_MAX tokens is packed: a
+ * The layout of rounded activations for AVX-512 with VNNI. A unit of more than ROWS_MAX tokens is packed: a
  * lane is a token. In other units a lane is a block.
  *
  * rows: per token, per 8 blocks: 4 registers of int8 (low halves of blocks 0-3, high halves of 0-3,
@@ -10,10 +10,8 @@
  * packed: packed-layout.h.
  */
 #include "kern/x86/avx512.h"
-#include "kern/kern-block.h"
-#include "kern/x86/packed-layout.h"
+#include "kern/x86/packed-block.h"
 
-#define ROWS_MAX 8
 #define GROUP_SIZE 384
 #define GROUP_SCALES 256
 #define GROUP_SUMS 320
@@ -21,10 +19,6 @@
 /* Lane l of a group product belongs to this block; lanes 2 and 3 of each 4 are of a second row. */
 static inline unsigned group_lane(unsigned l) {
         return l / 4 + l % 2 * 4;
-}
-
-static inline bool unit_is_packed(const struct kern_act *a, size_t unit) {
-        return a->n_tokens - unit * KERN_ACT_UNIT > ROWS_MAX;
 }
 
 /* The 16 values of the codes, made unsigned. */
@@ -35,10 +29,4 @@ KERN_INLINE __m128i block_codes(const struct block_kind kind) {
                 _mm_loadu_si128((const __m128i *)values), _mm_set1_epi8((char)(1 << kind.shift)));
 }
 
-void kern_avx512_act_round(const struct kern_act *a, size_t unit, uint8_t *dst);
-/* The first n_units units, which must be packed. */
-#define X(name, type, ...)                                                                         \
-        void kern_avx512_packed_##name(const struct kern_mat *w, const struct kern_act *a,         \
-                size_t row0, size_t row1, float *y, size_t ldy, size_t n_units);
-BLOCK_KINDS(X)
-#undef X
+void kern_avx512_vnni_act_round(const struct kern_act *a, size_t unit, uint8_t *dst);

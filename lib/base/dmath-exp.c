@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The exponential function of many numbers, in lanes: the operations of dmath_exp() in their order, so the same
+ * bits. Compiled once for each width of registers.
+ */
+#include "base/dmath.h"
+#include "base/dmath-exp.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define EACH dmath_exp_each_avx512
+#define LANES 8
+#elif defined(__AVX2__)
+#define EACH dmath_exp_each_avx2
+#define LANES 4
+#else
+#define EACH dmath_exp_each_plain
+#define LANES 2
+#endif
+/* Where dmath_exp() has no special cases. */
+#define PLAIN 700.0
+
+typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+typedef uint64_t bit_lanes __attribute__((vector_size(LANES * sizeof(uint64_t))));
+
+/* Whether all of x[n] are plain; n is a multiple of the lanes. */
+static bool all_plain(const double *x, size_t n) {
+        bit_lanes special = {0};
+        uint64_t any = 0;
+
+        for (size_t at = 0; at < n; at += LANES) {
+                lanes v;
+
+                memcpy(&v, x + at, sizeof(v));
+                special |= ~(bit_lanes)((v >= -PLAIN) & (v <= PLAIN)); /* NaN is neither */
+        }
+        for (size_t i = 0; i < LANES; i++)
+                any |= special[i];
+        return !any;
+}
+
+static void exp_plain(double *x) {
+        lanes v, rounded, kd, hi, lo, r, p;
+
+        memcpy(&v, x, sizeof(v));
+        rounded = v * LOG2_E + ROUNDER;
+        kd = rounded - ROUNDER;
+        hi = v - kd * LN2_HI;
+        lo = kd * LN2_LO;
+        r = hi - lo;
+        p = r * exp_c[0] + exp_c[1];
+        for (size_t k = 2; k < EXP_TERMS; k++)
+                p = p * r + exp_c[k];
+        p = 1 + (hi - (lo - r * r * p));
+        /* k stands in the low bits of `rounded` */
+        p *= (lanes)(((bit_lanes)rounded + 1023) << 52);
+        memcpy(x, &p, sizeof(p));
+}
+
+/* Most numbers are plain, so all are looked at first; one that is not slows down its own few. */
+void EACH(double *x, size_t n) {
+        size_t whole = n - n % LANES;
+        bool plain = all_plain(x, whole);
+
+        for (size_t at = 0; at < whole; at += LANES)
+                if (plain || all_plain(x + at, LANES))
+                        exp_plain(x + at);
+                else
+                        for (size_t i = at; i < at + LANES; i++)
+                                x[i] = dmath_exp(x[i]);
+        for (size_t i = whole; i < n; i++)
+                x[i] = dmath_exp(x[i]);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Weights in blocks of 32 values times many tokens. Reading a prompt consists mostly of this, so it
+ * must be as fast as the processor multiplies. One text for all instruction sets (level.h).
+ *
+ * A lane is a token; a register of weights has the same 4 values of one row in every lane. Where
+ * there is VNNI, one instruction adds 4 products to a 32-bit lane. Otherwise 2 products make one of
+ * 16 bits, and these are added up while they fit (block_steps()); two products of 8 bits just fit.
+ *
+ * 1. Blocks b with equal b % 8 stand together, in order (packed-layout.h): the contract adds them to
+ *    one accumulator, which so stays in a register while they go by.
+ * 2. PANEL rows are unpacked at a time, CHUNK blocks of each, four rows side by side as the tiles
+ *    read them, and used for all tokens of a pass; the panel and a tile's activations stay in the
+ *    first cache, a pass's activations in the second.
+ * 3. All sums of integers are exact, so only rule 1 fixes results.
+ */
+#include "kern/x86/block-values.h"
+#include "kern/x86/packed-block.h"
+#include "kern/x86/vec.h"
+
+#define TILE_ROWS 4
+#define PANEL 16 /* rows; a multiple of TILE_ROWS */
+#define CHUNK 64 /* blocks; a multiple of 8 */
+#define CHUNK8 (CHUNK / 8)
+
+/* How many steps of 4 values leave the sum of products of two within int16: 2 * 127 * (greatest
+ * value) each. */
+KERN_INLINE unsigned block_steps(const struct block_kind kind) {
+        return kind.form == FORM_FIVE || kind.form == FORM_MXFP4 ? 4 : 8;
+}
+
+/* Values of 8 bits: without VNNI they keep their signs. */
+KERN_INLINE bool block_is_signed(const struct block_kind kind) {
+        return !VEC_DOT4 && (kind.form == FORM_BYTES || kind.form == FORM_IQ4);
+}
+
+/* Bytes of one block of 4 rows in a panel. */
+KERN_INLINE size_t block_q_size(const struct block_kind kind) {
+        return block_is_signed(kind) ? 256 : 128;
+}
+
+struct panel {
+        /* [PANEL / TILE_ROWS][8][CHUNK8][block_q_size()]: of 8 steps 4 values of each of 4 rows; values
+         * with signs are followed by their magnitudes */
+        _Alignas(64) uint8_t q[PANEL / TILE_ROWS * CHUNK * 256];
+        _Alignas(16) float d[PANEL / TILE_ROWS][8][CHUNK8][TILE_ROWS];
+        _Alignas(16) float m[PANEL / TILE_ROWS][8][CHUNK8][TILE_ROWS];
+};
+
+/* Accumulators of a panel by a tile's vectors. */
+struct packed_acc {
+        vf v[8][PANEL][TILE_VECS];
+};
+
+/* 4 rows of 8 steps of 4 bytes, side by side. */
+KERN_INLINE void interleave4(const __m256i *v, uint8_t *to) {
+        __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
+        __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
+        const __m256i k[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c),
+                _mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d)};
+
+        KERN_UNROLL for (unsigned i = 0; i < 4; i++) {
+                _mm_store_si128((__m128i *)(to + 16 * i), _mm256_castsi256_si128(k[i]));
+                _mm_store_si128((__m128i *)(to + 64 + 16 * i), _mm256_extracti128_si256(k[i], 1));
+        }
+}
+
+/* n_blocks <= CHUNK blocks from the multiple b of 8 on, of 4 rows. @next: bytes to the rows that are unpacked
+ * after these; they are asked for, as so many streams at a time are not foreseen. */
+KERN_INLINE void unpack_group(const struct block_kind kind, const uint8_t *const *w, size_t next,
+        size_t b, size_t n_blocks, struct panel *ret, size_t group) {
+        uint8_t *to = ret->q + group * CHUNK * block_q_size(kind);
+
+        for (size_t i = 0; i < n_blocks; i++) {
+                uint8_t *q = to + (i % 8 * CHUNK8 + i / 8) * block_q_size(kind);
+                __m256i v[TILE_ROWS];
+
+                const uint8_t *p[TILE_ROWS];
+
+                KERN_UNROLL for (unsigned r = 0; r < TILE_ROWS; r++) {
+                        p[r] = w[r] + (b + i) * kind.size;
+                        __builtin_prefetch(p[r] + next);
+                        v[r] = block_values_unsigned(kind, p[r]);
+                }
+                _mm_store_ps(ret->d[group][i % 8][i / 8], block_scales4(kind, p));
+                if (kind.min)
+                        _mm_store_ps(ret->m[group][i % 8][i / 8], block_halves4(p, 2));
+                if (block_is_signed(kind)) {
+                        __m256i abs[TILE_ROWS], sign = _mm256_set1_epi8(-128);
+
+                        KERN_UNROLL for (unsigned r = 0; r < TILE_ROWS; r++) {
+                                v[r] = _mm256_xor_si256(v[r], sign);
+                                abs[r] = _mm256_abs_epi8(v[r]);
+                        }
+                        interleave4(abs, q + 128);
+                }
+                interleave4(v, q);
+        }
+}
+
+/* What the sums of rows of a block begin with: the values' zero point. */
+KERN_INLINE vi zero_point(const struct block_kind kind, const uint8_t *x) {
+        return kind.min ? vi_zero()
+                        : vi_sub(vi_zero(), vi_slli(vi_load(x + PACKED_SUMS), kind.shift));
+}
+
+#if VEC_DOT4
+/* One block: n_rows rows whose values begin at q[row / 4] + 4 * (row % 4), by n_vecs vectors. */
+KERN_INLINE void block_sums(const struct block_kind kind, unsigned n_rows, unsigned n_vecs,
+        const uint8_t *const *q, const uint8_t *const *x, vi (*s)[TILE_VECS]) {
+        KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) {
+                vi zero = zero_point(kind, x[v]);
+
+                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) s[r][v] = zero;
+        }
+        KERN_UNROLL for (unsigned k = 0; k < 8; k++) {
+                vi xk[TILE_VECS];
+
+                KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) xk[v] = vi_load(x[v] + 64 * k);
+                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) {
+                        vi w = vi_broadcast4(q[r / 4] + 16 * k + 4 * (r % 4));
+
+                        KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) s[r][v] =
+                                vi_dot4(s[r][v], w, xk[v]);
+                }
+        }
+}
+#else
+/* n_rows rows of a block, values of at most 5 bits. */
+KERN_INLINE void rows_sums(const struct block_kind kind, unsigned n_rows, unsigned n_vecs,
+        const uint8_t *const *q, const uint8_t *const *x, vi (*s)[TILE_VECS]) {
+        const unsigned steps = block_steps(kind);
+
+        KERN_UNROLL for (unsigned k0 = 0; k0 < 8; k0 += steps) {
+                vi c[8][TILE_VECS];
+
+                KERN_UNROLL for (unsigned k = k0; k < k0 + steps; k++) {
+                        vi xk[TILE_VECS];
+
+                        KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) xk[v] =
+                                vi_load(x[v] + 64 * k);
+                        KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) {
+                                vi w = vi_broadcast4(q[r / 4] + 16 * k + 4 * (r % 4));
+
+                                KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) {
+                                        vi p = vi_dot2(w, xk[v]);
+
+                                        c[r][v] = k == k0 ? p : vi_add16(c[r][v], p);
+                                        vi_keep(c[r][v]);
+                                }
+                        }
+                }
+                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++)
+                        KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) {
+                        vi p = vi_add_pairs(c[r][v]);
+
+                        s[r][v] = k0 == 0 ? p : vi_add(s[r][v], p);
+                }
+        }
+}
+
+/* The same of values of 8 bits: w * x = |w| * (x with w's sign); |-128| is 128, unsigned. */
+KERN_INLINE void rows_sums_signed(unsigned n_rows, unsigned n_vecs, const uint8_t *const *q,
+        const uint8_t *const *x, vi (*s)[TILE_VECS]) {
+        KERN_UNROLL for (unsigned k = 0; k < 8; k++) {
+                vi xk[TILE_VECS];
+
+                KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) xk[v] = vi_load(x[v] + 64 * k);
+                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) {
+                        const uint8_t *p = q[r / 4] + 16 * k + 4 * (r % 4);
+                        vi w = vi_broadcast4(p), abs = vi_broadcast4(p + 128);
+
+                        KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) {
+                                vi sum = vi_add_pairs(vi_dot2(abs, vi_sign8(xk[v], w)));
+
+                                s[r][v] = k == 0 ? sum : vi_add(s[r][v], sum);
+                                vi_keep(s[r][v]);
+                        }
+                }
+        }
+}
+
+/* One block: n_rows rows whose values begin at q[row / 4] + 4 * (row % 4), by n_vecs vectors. */
+KERN_INLINE void block_sums(const struct block_kind kind, unsigned n_rows, unsigned n_vecs,
+        const uint8_t *const *q, const uint8_t *const *x, vi (*s)[TILE_VECS]) {
+        if (block_is_signed(kind)) {
+                rows_sums_signed(n_rows, n_vecs, q, x, s);
+                return;
+        }
+        rows_sums(kind, n_rows, n_vecs, q, x, s);
+        if (kind.min)
+                return;
+        KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) {
+                vi zero = zero_point(kind, x[v]);
+
+                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) s[r][v] = vi_add(s[r][v], zero);
+        }
+}
+#endif
+
+/* n_groups groups of 4 rows from @group on by n_vecs vectors: the n blocks of one remainder, whose
+ * activations begin at x; @first: of the row. */
+KERN_INLINE void tile(const struct block_kind kind, unsigned n_groups, unsigned n_vecs,
+        const struct panel *w, size_t group, size_t rest, const uint8_t *const *x0, size_t n,
+        bool first, vf (*acc)[TILE_VECS]) {
+        const unsigned n_rows = n_groups * TILE_ROWS;
+        vf a[8][TILE_VECS];
+
+        KERN_UNROLL for (unsigned r = 0; r < n_rows; r++)
+                KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) a[r][v] =
+                        first ? vf_zero() : acc[r][v];
+        for (size_t i = 0; i < n; i++) {
+                const uint8_t *q[2], *x[TILE_VECS];
+                vi s[8][TILE_VECS];
+
+                KERN_UNROLL for (unsigned g = 0; g < n_groups; g++) q[g] =
+                        w->q + (((group + g) * 8 + rest) * CHUNK8 + i) * block_q_size(kind);
+                KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) x[v] = x0[v] + i * PACKED_SIZE;
+                block_sums(kind, n_rows, n_vecs, q, x, s);
+                KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) {
+                        vf dx = vf_load(x[v] + PACKED_SCALES);
+
+                        KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) {
+                                vf d = vf_broadcast(&w->d[group + r / 4][rest][i][r % 4]);
+
+                                a[r][v] = vf_fma(vf_of_int(s[r][v]), vf_mul(d, dx), a[r][v]);
+                        }
+                        if (kind.min) {
+                                vf sums = vf_of_int(vi_load(x[v] + PACKED_SUMS));
+
+                                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) {
+                                        vf m = vf_broadcast(&w->m[group + r / 4][rest][i][r % 4]);
+
+                                        a[r][v] = vf_fma(sums, vf_mul(m, dx), a[r][v]);
+                                }
+                        }
+                }
+        }
+        KERN_UNROLL for (unsigned r = 0; r < n_rows; r++)
+                KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) acc[r][v] = a[r][v];
+}
+
+/* Vector @v of all tokens: its activations of block 0. */
+static inline const uint8_t *packed_vec(const struct kern_act *a, size_t v) {
+        size_t per_unit = KERN_ACT_UNIT / LANES;
+
+        return kern_act_unit(a, v / per_unit) + v % per_unit * LANES * 4;
+}
+
+/* An unpacked chunk (blocks from b on) by n_vecs vectors from @vec on. */
+KERN_INLINE void panel_by_vecs(const struct block_kind kind, unsigned n_vecs, const struct panel *w,
+        const struct kern_act *a, size_t vec, size_t b, size_t n_blocks, size_t n_groups,
+        struct packed_acc *acc) {
+        const size_t all = a->n_in / KERN_ACT_BLOCK;
+
+        for (size_t rest = 0; rest < 8 && rest < n_blocks; rest++) {
+                size_t n = (n_blocks - rest + 7) / 8, g = 0;
+                const uint8_t *x[TILE_VECS];
+
+                KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) x[v] =
+                        packed_vec(a, vec + v) + packed_place(b + rest, all) * PACKED_SIZE;
+                /* A single vector leaves too few sums to hide how long a product takes. */
+                if (n_vecs == 1)
+                        for (; g + 2 <= n_groups; g += 2)
+                                tile(kind, 2, n_vecs, w, g, rest, x, n, b == 0,
+                                        &acc->v[rest][g * TILE_ROWS]);
+                for (; g < n_groups; g++)
+                        tile(kind, 1, n_vecs, w, g, rest, x, n, b == 0,
+                                &acc->v[rest][g * TILE_ROWS]);
+        }
+}
+
+/* tree8 over the accumulators: n_rows rows of n_tokens tokens of vector v of the tile into y. */
+static void store_vec(const struct packed_acc *acc, size_t v, size_t n_tokens, size_t n_rows,
+        float *y, size_t ldy) {
+        _Alignas(64) float out[PANEL][LANES];
+
+        for (size_t r = 0; r < n_rows; r++) {
+                vf c[4];
+
+                KERN_UNROLL for (size_t i = 0; i < 4; i++) c[i] =
+                        vf_add(acc->v[i][r][v], acc->v[i + 4][r][v]);
+                vf_store(out[r], vf_add(vf_add(c[0], c[2]), vf_add(c[1], c[3])));
+        }
+        for (size_t r = 0; r < n_rows; r += 4)
+                for (size_t t = 0; t < n_tokens; t += 4) {
+                        size_t n = n_tokens - t < 4 ? n_tokens - t : 4;
+                        __m128 q[4];
+
+                        KERN_UNROLL for (size_t i = 0; i < 4; i++) q[i] =
+                                _mm_load_ps(&out[r + i][t]);
+                        _MM_TRANSPOSE4_PS(q[0], q[1], q[2], q[3]);
+                        for (size_t i = 0; i < n; i++) {
+                                float *to = y + (t + i) * ldy + r;
+
+                                if (n_rows - r >= 4)
+                                        _mm_storeu_ps(to, q[i]);
+                                else
+                                        memcpy(to, &q[i], (n_rows - r) * sizeof(*to));
+                        }
+                }
+}
+
+/* A panel's rows by the vectors [v0, v1) of one pass. */
+KERN_INLINE void panel_by_pass(const struct block_kind kind, const struct kern_mat *w,
+        const struct kern_act *a, size_t row, size_t n_rows, size_t v0, size_t v1, float *y,
+        size_t ldy) {
+        size_t n_blocks = w->n_in / KERN_ACT_BLOCK, n_groups = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+        struct packed_acc acc[PASS_TILES];
+        struct panel panel;
+
+        if (n_blocks < 8)
+                memset(acc, 0, (v1 - v0 + TILE_VECS - 1) / TILE_VECS * sizeof(*acc));
+        for (size_t b = 0; b < n_blocks; b += CHUNK) {
+                size_t n = n_blocks - b < CHUNK ? n_blocks - b : CHUNK;
+
+                for (size_t g = 0; g < n_groups; g++) {
+                        const uint8_t *p[TILE_ROWS];
+
+                        /* The last row stands in for those that are missing. */
+                        for (size_t r = 0; r < TILE_ROWS; r++)
+                                p[r] = (const uint8_t *)w->data +
+                                       (row + (g * TILE_ROWS + r < n_rows ? g * TILE_ROWS + r
+                                                                          : n_rows - 1)) *
+                                               w->row_size;
+                        unpack_group(kind, p, PANEL * w->row_size, b, n, &panel, g);
+                }
+                for (size_t v = v0, i = 0; v < v1; v += TILE_VECS, i++)
+                        switch (v1 - v) {
+                        case 1:
+                                panel_by_vecs(kind, 1, &panel, a, v, b, n, n_groups, &acc[i]);
+                                break;
+#if TILE_VECS > 2
+                        case 2:
+                                panel_by_vecs(kind, 2, &panel, a, v, b, n, n_groups, &acc[i]);
+                                break;
+#endif
+                        default:
+                                panel_by_vecs(
+                                        kind, TILE_VECS, &panel, a, v, b, n, n_groups, &acc[i]);
+                        }
+        }
+        for (size_t v = v0; v < v1; v++) {
+                size_t left = a->n_tokens - v * LANES;
+
+                store_vec(&acc[(v - v0) / TILE_VECS], (v - v0) % TILE_VECS,
+                        left < LANES ? left : LANES, n_rows, y + v * LANES * ldy + row, ldy);
+        }
+}
+
+/* Rows [row0, row1) by the first n_units units. */
+KERN_INLINE void packed(const struct block_kind kind, const struct kern_mat *w,
+        const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy, size_t n_units) {
+        size_t n_tokens =
+                n_units * KERN_ACT_UNIT < a->n_tokens ? n_units * KERN_ACT_UNIT : a->n_tokens;
+        size_t n_vecs = (n_tokens + LANES - 1) / LANES;
+
+        for (size_t v = 0; v < n_vecs; v += PASS_TILES * TILE_VECS) {
+                size_t end =
+                        n_vecs - v < PASS_TILES * TILE_VECS ? n_vecs : v + PASS_TILES * TILE_VECS;
+
+                for (size_t o = row0; o < row1; o += PANEL)
+                        panel_by_pass(
+                                kind, w, a, o, row1 - o < PANEL ? row1 - o : PANEL, v, end, y, ldy);
+        }
+}
+
+#define X(name, type, ...)                                                                         \
+        void LEVEL(packed_##name)(const struct kern_mat *w, const struct kern_act *a, size_t row0, \
+                size_t row1, float *y, size_t ldy, size_t n_units) {                               \
+                packed((struct block_kind)__VA_ARGS__, w, a, row0, row1, y, ldy, n_units);         \
+        }
+BLOCK_KINDS(X)
+#undef X
