@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The exponential function of many numbers, in lanes: the operations of dmath_exp() in their order, so the same
- * bits. Compiled once for each width of registers.
+ * bits. Compiled once for each width of registers; the narrowest chooses among them.
  */
 #include "base/dmath.h"
 #include "base/dmath-exp.h"
@@ -9,16 +9,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512F__)
-#define EACH dmath_exp_each_avx512
-#define LANES 8
-#elif defined(__AVX2__)
-#define EACH dmath_exp_each_avx2
-#define LANES 4
-#else
-#define EACH dmath_exp_each_plain
-#define LANES 2
+#ifndef DMATH_LANES
+#define DMATH_LANES 2
 #endif
+#if DMATH_LANES == 8
+#define EACH dmath_exp_each_8
+#elif DMATH_LANES == 4
+#define EACH dmath_exp_each_4
+#else
+#define EACH dmath_exp_each_2
+#endif
+#define LANES DMATH_LANES
 /* Where dmath_exp() has no special cases. */
 #define PLAIN 700.0
 
@@ -73,3 +74,16 @@ void EACH(double *x, size_t n) {
         for (size_t i = whole; i < n; i++)
                 x[i] = dmath_exp(x[i]);
 }
+
+#if DMATH_LANES == 2
+void dmath_exp_each(double *x, size_t n) {
+#ifdef __x86_64__
+        if (__builtin_cpu_supports("avx512f"))
+                dmath_exp_each_8(x, n);
+        else if (__builtin_cpu_supports("avx2"))
+                dmath_exp_each_4(x, n);
+        else
+#endif
+                dmath_exp_each_2(x, n);
+}
+#endif

@@ -17,6 +17,6 @@ static const double exp_c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800
 #define EXP_TERMS (sizeof(exp_c) / sizeof(exp_c[0]))
 
 /* dmath_exp_each() in lanes as wide as registers are; all give the same bits. */
-void dmath_exp_each_plain(double *x, size_t n);
-void dmath_exp_each_avx2(double *x, size_t n);
-void dmath_exp_each_avx512(double *x, size_t n);
+void dmath_exp_each_2(double *x, size_t n);
+void dmath_exp_each_4(double *x, size_t n);
+void dmath_exp_each_8(double *x, size_t n);

@@ -79,17 +79,6 @@ double dmath_exp(double x) {
         return y * power_of_two(k);
 }
 
-void dmath_exp_each(double *x, size_t n) {
-#ifdef __x86_64__
-        if (__builtin_cpu_supports("avx512f"))
-                dmath_exp_each_avx512(x, n);
-        else if (__builtin_cpu_supports("avx2"))
-                dmath_exp_each_avx2(x, n);
-        else
-#endif
-                dmath_exp_each_plain(x, n);
-}
-
 double dmath_log(double x) {
         /* 2/3 + 2/5 z + 2/7 z^2 + ..., z = s^2, highest first */
         static const double c[] = {2.0 / 23, 2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13,

@@ -65,8 +65,8 @@ EXTERNAL = [
     (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern', 'spill']),
 ]
 
-# Where code of one instruction set may stand: kernels, one file each, chosen at run time.
-SIMD_FOLDERS = ('lib/kern/', 'lib/spill/codec/')
+# Where code of one instruction set may stand: kernels, chosen at run time.
+SIMD_FOLDERS = ('lib/kern/', 'lib/spill/codec/', 'lib/base/dmath-exp.c')
 
 # (module, library): the folders of the module that the library is kept to.
 KEPT_TO = {

@@ -73,7 +73,7 @@ def check_c(path, text):
         if THREAD.search(line) and path != 'lib/base/thread.c':
             report.bad(path, n, 'a thread that takes signals; see base/thread.h')
         if top != 'tools' and not path.startswith(table.SIMD_FOLDERS) and ARCHITECTURE.match(line):
-            report.bad(path, n, 'instruction sets are for lib/kern and lib/spill/codec to know')
+            report.bad(path, n, 'instruction sets are for lib/kern, lib/spill/codec and lib/base/dmath-exp.c to know')
         if re.search(r'\btypedef\s+(struct|union|enum)\b', line):
             report.bad(path, n, 'typedef of a struct')
         if 'getenv' in line:

@@ -2,14 +2,12 @@
 #pragma once
 /*
  * Products of int8 are what instruction sets differ in most, so their files are compiled once for each set that
- * does them in its own way: the flags of the compilation choose the vectors (vec.h), and the names of functions.
+ * does them in its own way. The build names the set (KERN_LEVEL), which is in the names of functions; the flags of
+ * the compilation choose the vectors (vec.h).
  */
-#if defined(__AVX512VNNI__)
-#define LEVEL(name) kern_avx512_vnni_##name
-#elif defined(__AVX512BW__)
-#define LEVEL(name) kern_avx512_##name
-#elif defined(__AVXVNNI__)
-#define LEVEL(name) kern_avx_vnni_##name
-#else
-#define LEVEL(name) kern_avx2_##name
+#ifndef KERN_LEVEL
+#define KERN_LEVEL avx2
 #endif
+#define LEVEL__(level, name) kern_##level##_##name
+#define LEVEL_(level, name) LEVEL__(level, name)
+#define LEVEL(name) LEVEL_(KERN_LEVEL, name)

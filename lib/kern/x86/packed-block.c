@@ -23,12 +23,6 @@
 #define CHUNK 64 /* blocks; a multiple of 8 */
 #define CHUNK8 (CHUNK / 8)
 
-/* How many steps of 4 values leave the sum of products of two within int16: 2 * 127 * (greatest
- * value) each. */
-KERN_INLINE unsigned block_steps(const struct block_kind kind) {
-        return kind.form == FORM_FIVE || kind.form == FORM_MXFP4 ? 4 : 8;
-}
-
 /* Values of 8 bits: without VNNI they keep their signs. */
 KERN_INLINE bool block_is_signed(const struct block_kind kind) {
         return !VEC_DOT4 && (kind.form == FORM_BYTES || kind.form == FORM_IQ4);
@@ -126,6 +120,12 @@ KERN_INLINE void block_sums(const struct block_kind kind, unsigned n_rows, unsig
         }
 }
 #else
+/* How many steps of 4 values leave the sum of products of two within int16: 2 * 127 * (greatest
+ * value) each. */
+KERN_INLINE unsigned block_steps(const struct block_kind kind) {
+        return kind.form == FORM_FIVE || kind.form == FORM_MXFP4 ? 4 : 8;
+}
+
 /* n_rows rows of a block, values of at most 5 bits. */
 KERN_INLINE void rows_sums(const struct block_kind kind, unsigned n_rows, unsigned n_vecs,
         const uint8_t *const *q, const uint8_t *const *x, vi (*s)[TILE_VECS]) {

@@ -25,12 +25,7 @@ struct acc {
         vf v[8][K_ROWS][K_TILE_VECS];
 };
 
-/* Values with signs: with VNNI they are made unsigned, without they keep them. */
-KERN_INLINE bool is_signed(enum quant_type type) {
-        return !VEC_DOT4 && type == QUANT_IQ4_XS;
-}
-
-/* Values are made unsigned by adding 1 << shift; 0: they are, or keep their signs. */
+/* Values are made unsigned by adding 1 << shift; 0: they are, or keep their signs (IQ4_XS without VNNI). */
 KERN_INLINE unsigned shift_of(enum quant_type type) {
         return VEC_DOT4 && type == QUANT_IQ4_XS ? 7 : (unsigned)super_shift(type);
 }
@@ -57,7 +52,7 @@ KERN_INLINE vi add_products(enum quant_type type, bool begin, vi sum, vi w, vi x
 #if VEC_DOT4
         return vi_dot4(begin ? vi_zero() : sum, w, x);
 #else
-        vi p = is_signed(type) ? vi_dot2(vi_abs8(w), vi_sign8(x, w)) : vi_dot2(w, x);
+        vi p = type == QUANT_IQ4_XS ? vi_dot2(vi_abs8(w), vi_sign8(x, w)) : vi_dot2(w, x);
 
         return begin ? p : vi_add16(sum, p);
 #endif
