@@ -48,6 +48,7 @@ static int print_wrapped(struct buf *out, const char *text) {
 }
 
 static int print_setting(struct buf *out, const struct setting *t) {
+        size_t start = out->size;
         int r;
 
         r = buf_printf(out, "  --%s", t->name);
@@ -55,8 +56,13 @@ static int print_setting(struct buf *out, const struct setting *t) {
                 r = buf_append_str(out, " ");
         if (r == 0 && t->type != SETTING_FLAG)
                 r = print_metavar(out, t);
-        if (r == 0 && t->initial)
-                r = buf_printf(out, " (default: %s)", t->initial);
+        if (r == 0 && t->initial) {
+                bool fits = out->size - start + strlen(" (default: )") + strlen(t->initial) <=
+                            HELP_WIDTH;
+
+                r = buf_printf(out, "%s%*s(default: %s)", fits ? "" : "\n", fits ? 1 : HELP_INDENT,
+                        "", t->initial);
+        }
         if (r == 0)
                 r = buf_append_str(out, "\n");
         return r == 0 ? print_wrapped(out, t->help) : r;
