@@ -96,7 +96,7 @@ static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_ou
         p.w = (struct kern_mat){data, type, n_in, n_out, row_size};
         p.y = alloc(n_out * N_TOKENS_MAX * sizeof(float));
         p.scratch = alloc(kern_act_size(kern_act_class(type), n_in, N_TOKENS_MAX));
-        printf("%-8s %-6s %5zux%-6zu", kern_isa_name(kern_isa(k)), quant_info(type)->name, n_out,
+        printf("%-11s %-6s %5zux%-6zu", kern_isa_name(kern_isa(k)), quant_info(type)->name, n_out,
                 n_in);
         for (size_t i = 0; i < 8; i++) {
                 double usec;
@@ -159,7 +159,7 @@ static void bench_attention(
         p.out = floats((size_t)n_head * hd * 64);
         for (size_t i = 0; i < 64; i++)
                 rows[i] = (struct kern_attn_row){blocks, (uint32_t)(n_keys - 64 + i)};
-        printf("%-8s attention %s %u/%u heads of %u, %zu keys", kern_isa_name(kern_isa(k)),
+        printf("%-11s attention %s %u/%u heads of %u, %zu keys", kern_isa_name(kern_isa(k)),
                 kern_kv_name(type), n_head, n_kv, hd, n_keys);
         for (p.n_tokens = 1; p.n_tokens <= 64; p.n_tokens *= 64) {
                 double usec = best_usec(run_attn, &p);
@@ -228,7 +228,7 @@ static void bench_scan(struct kern *k, size_t n_heads, size_t dim, size_t n_stat
                 x, dt, bc, bc + n_state, y, width, n_heads, 2 * n_state, width};
         s.run.state = floats(s.n_state * SCAN_LAYERS);
         s.run.next = floats(s.n_state * SCAN_LAYERS);
-        printf("%-8s %s, %zu x %zu, %zu entries", kern_isa_name(kern_isa(k)), names[s.kind],
+        printf("%-11s %s, %zu x %zu, %zu entries", kern_isa_name(kern_isa(k)), names[s.kind],
                 n_heads, dim, n_state);
         for (s.run.n = 1; s.run.n <= max; s.run.n *= 8) {
                 double usec = best_usec(run_scan, &s);
@@ -346,7 +346,7 @@ static void bench_vector(struct kern *k) {
 
         v.x = floats(v.n);
         v.y = floats(2 * v.n);
-        printf("%-8s", kern_isa_name(kern_isa(k)));
+        printf("%-11s", kern_isa_name(kern_isa(k)));
         for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
                 printf("  %s: %.2f G/s", kernels[i].name,
                         (double)v.n / best_usec(kernels[i].fn, &v) / 1e3);
@@ -408,7 +408,7 @@ static void bench_state(struct kern *k) {
                 s.wkv = (struct kern_wkv){lines[i].n_head, hd, 0};
                 s.wkv_rows = (struct kern_wkv_rows){x, beta, x, x, out, beta, x, beta};
                 s.run = (struct kern_run){.state = alloc(size), .next = alloc(size)};
-                printf("%-8s %s %zu heads of %zu", kern_isa_name(kern_isa(k)), lines[i].name,
+                printf("%-11s %s %zu heads of %zu", kern_isa_name(kern_isa(k)), lines[i].name,
                         lines[i].n_head, hd);
                 for (s.run.n = 1; s.run.n <= 64; s.run.n *= 64) {
                         double usec = best_usec(lines[i].fn, &s) / (double)s.run.n;
