@@ -50,6 +50,8 @@ static struct {
                 uint64_t queued, first, last; /* steps: when it was queued; first and last token */
                 uint64_t stored;              /* the last step before its input was durable */
                 uint64_t tokens;
+                uint64_t queued_at,
+                        last_at; /* made-up time: when it was queued; after its last token */
         } seen[MOST_HANDLES];
         /* Of the steps in which both have tokens: how many there were, and what they had. */
         uint64_t shared_steps, shared_a, shared_b;
@@ -112,7 +114,8 @@ int __wrap_sched_queue(struct engine *engine, struct request *request, struct er
                 w.seen[q.handle] = (struct seen){.seq = q.seq,
                         .owner = q.owner,
                         .background = q.background,
-                        .queued = w.step};
+                        .queued = w.step,
+                        .queued_at = w.now};
         pthread_cond_broadcast(&w.cond);
         pthread_mutex_unlock(&w.lock);
         return __real_sched_queue(engine, request, e);
@@ -197,12 +200,17 @@ static int timed_forward(struct model_work *work, const struct model_token *batc
                 r = __real_model_forward(work, batch, n, &each);
         }
         pthread_mutex_lock(&w.lock);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+                struct seen *seen = seen_of(batch[i].seq);
+
+                if (seen)
+                        seen->last_at = w.now;
                 if (batch[i].seq == w.timed) {
                         if (w.timed_at)
                                 w.longest = MAX(w.longest, w.now - w.timed_at);
                         w.timed_at = w.now;
                 }
+        }
         pthread_mutex_unlock(&w.lock);
         return r;
 }
@@ -791,7 +799,7 @@ static void beside_prompt(
         struct engine_request q;
         struct engine_model_info info;
         struct erig *r = &rig;
-        uint64_t start, conv;
+        uint64_t conv;
 
         begin_with(r, share);
         inside_describe_model(r->en, &info);
@@ -811,7 +819,6 @@ static void beside_prompt(
                 erig_step(r);
         pthread_mutex_lock(&w.lock);
         w.timed = w.seen[q.handle].seq;
-        start = w.now;
         pthread_mutex_unlock(&w.lock);
         handles[0] = q.handle;
         q = tokens_of(conv, UID_A, 0, 512, 1);
@@ -819,7 +826,8 @@ static void beside_prompt(
         erig_wait(r, &B);
         pthread_mutex_lock(&w.lock);
         *ret_interval = w.longest;
-        *ret_prompt = w.now - start;
+        /* the engine goes on with the reply while this thread comes and goes */
+        *ret_prompt = w.seen[q.handle].last_at - w.seen[q.handle].queued_at;
         pthread_mutex_unlock(&w.lock);
         assert_false(A[0].final);
         engine_cancel(r->en, handles[0]);
