@@ -76,14 +76,22 @@ void EACH(double *x, size_t n) {
 }
 
 #if DMATH_LANES == 2
-void dmath_exp_each(double *x, size_t n) {
+dmath_each_fn *dmath_exp_each_by(unsigned n_lanes) {
 #ifdef __x86_64__
-        if (__builtin_cpu_supports("avx512f"))
-                dmath_exp_each_8(x, n);
-        else if (__builtin_cpu_supports("avx2"))
-                dmath_exp_each_4(x, n);
-        else
+        if (n_lanes == 8)
+                return __builtin_cpu_supports("avx512f") ? dmath_exp_each_8 : NULL;
+        if (n_lanes == 4)
+                return __builtin_cpu_supports("avx2") ? dmath_exp_each_4 : NULL;
 #endif
-                dmath_exp_each_2(x, n);
+        return n_lanes == 2 ? dmath_exp_each_2 : NULL;
+}
+
+void dmath_exp_each(double *x, size_t n) {
+        unsigned n_lanes = 8;
+        dmath_each_fn *each;
+
+        while (!(each = dmath_exp_each_by(n_lanes)))
+                n_lanes /= 2;
+        each(x, n);
 }
 #endif

@@ -17,6 +17,7 @@ static const double exp_c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800
 #define EXP_TERMS (sizeof(exp_c) / sizeof(exp_c[0]))
 
 /* dmath_exp_each() in lanes as wide as registers are; all give the same bits. */
-void dmath_exp_each_2(double *x, size_t n);
-void dmath_exp_each_4(double *x, size_t n);
-void dmath_exp_each_8(double *x, size_t n);
+typedef void dmath_each_fn(double *x, size_t n);
+dmath_each_fn dmath_exp_each_2, dmath_exp_each_4, dmath_exp_each_8;
+/* The one of so many lanes; NULL: this machine has none. It has that of 2. */
+dmath_each_fn *dmath_exp_each_by(unsigned n_lanes);

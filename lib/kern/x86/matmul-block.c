@@ -3,13 +3,14 @@
  * Block-quantised weights times a few tokens. Generating text consists mostly of this, so it must be
  * as fast as memory: weights are read once, in order. A lane is a block: the products of 8 blocks are
  * added to one register of 8 sums. Nothing saturates: maddubs adds 2 products of at most 128 * 127.
- * AVX-512 without VNNI gains nothing over this, and uses it too.
+ * AVX-512 without VNNI uses this text, too; one with wider registers was not tried.
  */
 #include "kern/x86/block-avx2.h"
 #include "kern/x86/block-values.h"
 
 #define N_TOKENS 4
-#define PREFETCH 4608 /* bytes ahead */
+#define PREFETCH                                                                                   \
+        4608 /* bytes ahead: what processors foresee by themselves does not keep one core busy */
 
 /* Values are unsigned, after adding 1 << shift if they have no offset; others keep their signs. */
 KERN_INLINE bool is_signed(const struct block_kind kind) {
@@ -61,9 +62,10 @@ KERN_INLINE void values(
 
 /* 4 sums of 8 products of each of two blocks. */
 KERN_INLINE __m256i dot8(const struct block_kind kind, const __m256i *w, const int8_t *q) {
-        __m256i x0 = _mm256_loadu_si256((const __m256i *)q), ones = _mm256_set1_epi16(1);
+        __m256i x0 = _mm256_loadu_si256((const __m256i *)q);
         __m256i x1 = _mm256_loadu_si256((const __m256i *)(q + 32)), p[2];
 
+        /* Signed: w*x = |w| * (x with w's sign); |-128| is 128, unsigned. */
 #ifdef __AVXVNNI__
         if (!is_signed(kind))
                 return _mm256_dpbusd_avx_epi32(
@@ -72,15 +74,17 @@ KERN_INLINE __m256i dot8(const struct block_kind kind, const __m256i *w, const i
                 _mm256_setzero_si256(), _mm256_sign_epi8(w[0], w[0]), _mm256_sign_epi8(x0, w[0]));
         return _mm256_dpbusd_avx_epi32(
                 p[0], _mm256_sign_epi8(w[1], w[1]), _mm256_sign_epi8(x1, w[1]));
-#endif
+#else
+        const __m256i ones = _mm256_set1_epi16(1);
+
         if (!is_signed(kind))
                 return _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(w[0], x0),
                                                  _mm256_maddubs_epi16(w[1], x1)),
                         ones);
-        /* w*x = |w| * (x with w's sign); |-128| is 128, unsigned. */
         p[0] = _mm256_maddubs_epi16(_mm256_sign_epi8(w[0], w[0]), _mm256_sign_epi8(x0, w[0]));
         p[1] = _mm256_maddubs_epi16(_mm256_sign_epi8(w[1], w[1]), _mm256_sign_epi8(x1, w[1]));
         return _mm256_add_epi32(_mm256_madd_epi16(p[0], ones), _mm256_madd_epi16(p[1], ones));
+#endif
 }
 
 /* The integer sums of 8 blocks by each token. */

@@ -3,7 +3,7 @@
 /*
  * Activations of 16 tokens, packed: per block of 32 values 8 registers of int8 (64 bytes each;
  * register k: values 4k..4k+3 of each token), 16 scales, 16 sums of the int8. Missing tokens are
- * zero. Blocks b with equal b % 8 stand together, in order (packed-block.h says why).
+ * zero. Blocks b with equal b % 8 stand together, in order (packed-block.c says why).
  */
 #include <stddef.h>
 

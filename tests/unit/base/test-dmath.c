@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/dmath.h"
+#include "base/dmath-exp.h"
 #include "util/test.h"
 #include <math.h>
 #include <stdlib.h>
@@ -137,7 +138,7 @@ static void test_bits(void **state) {
 }
 
 /* Several at once: the same bits, special cases among them, any number. */
-static void test_exp_each(void **state) {
+static void check_exp_each(dmath_each_fn *each) {
         static const double special[] = {0, -0.0, 1, -1, 700, -700, 700.1, -700.1, 709.7, 710, 711,
                 -708.3, -708.5, -709, -709.1, -745, INFINITY, -INFINITY, NAN, 1e-300, -1e-300,
                 1e300};
@@ -152,7 +153,7 @@ static void test_exp_each(void **state) {
         }
         for (size_t n = 0; n <= MANY; n = n < 70 ? n + 1 : n == 70 ? MANY : MANY + 1) {
                 memcpy(y, x, sizeof(y));
-                dmath_exp_each(y, n);
+                each(y, n);
                 for (size_t i = 0; i < n; i++) {
                         double one = dmath_exp(x[i]);
 
@@ -160,6 +161,14 @@ static void test_exp_each(void **state) {
                 }
                 assert_memory_equal(y + n, x + n, (MANY - n) * sizeof(x[0]));
         }
+}
+
+/* What this machine chooses, and every width that it has. */
+static void test_exp_each(void **state) {
+        check_exp_each(dmath_exp_each);
+        for (unsigned n_lanes = 2; n_lanes <= 8; n_lanes *= 2)
+                if (dmath_exp_each_by(n_lanes))
+                        check_exp_each(dmath_exp_each_by(n_lanes));
 }
 
 int main(void) {
