@@ -211,7 +211,7 @@ static void test_admin_ends_others(void **state) {
                 print_message("SKIP: needs root and a group adm\n");
                 skip();
         }
-        harness_start(h, FLAGS("--socket-mode=0666", "--admin-group=adm"));
+        harness_start(h, FLAGS("--socket-mode=0666", "--admin-group=adm", "--speculation=off"));
         owner = client_as(h, OTHER_UID, OTHER_UID);
         other = client_as(h, OTHER_UID + 1, OTHER_UID);
         admin = client_as(h, OTHER_UID + 2, g->gr_gid);

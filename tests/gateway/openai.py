@@ -224,4 +224,4 @@ def test_errors(r):
     rig.need(status == 405 and 'POST' in fields['Allow'] and answer['error']['message'], answer)
 
 
-rig.run(globals())
+rig.run(globals(), daemon=('--speculation', 'auto')) # usage tells of drafts
