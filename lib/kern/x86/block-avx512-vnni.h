@@ -21,12 +21,4 @@ static inline unsigned group_lane(unsigned l) {
         return l / 4 + l % 2 * 4;
 }
 
-/* The 16 values of the codes, made unsigned. */
-KERN_INLINE __m128i block_codes(const struct block_kind kind) {
-        const int8_t *values = kind.form == FORM_IQ4 ? quant_iq4_values : quant_mxfp4_values;
-
-        return _mm_add_epi8(
-                _mm_loadu_si128((const __m128i *)values), _mm_set1_epi8((char)(1 << kind.shift)));
-}
-
 void kern_avx512_vnni_act_round(const struct kern_act *a, size_t unit, uint8_t *dst);

@@ -16,11 +16,10 @@ KERN_INLINE __m256i block_spread_bits(uint32_t bits) {
 }
 
 /* The 16 values of the codes, plus @add. */
-KERN_INLINE __m256i block_codes256(const struct block_kind kind, int add) {
+KERN_INLINE __m128i block_codes(const struct block_kind kind, int add) {
         const int8_t *codes = kind.form == FORM_IQ4 ? quant_iq4_values : quant_mxfp4_values;
 
-        return _mm256_broadcastsi128_si256(
-                _mm_add_epi8(_mm_loadu_si128((const __m128i *)codes), _mm_set1_epi8((char)add)));
+        return _mm_add_epi8(_mm_loadu_si128((const __m128i *)codes), _mm_set1_epi8((char)add));
 }
 
 /* The 32 values of a block, made unsigned: without an offset they are 1 << kind.shift too much. */
@@ -37,7 +36,8 @@ KERN_INLINE __m256i block_values_unsigned(const struct block_kind kind, const ui
         if (kind.form == FORM_FIVE)
                 return _mm256_or_si256(v, block_spread_bits(fifth_bits(kind, w)));
         if (kind.form == FORM_IQ4 || kind.form == FORM_MXFP4)
-                return _mm256_shuffle_epi8(block_codes256(kind, 1 << kind.shift), v);
+                return _mm256_shuffle_epi8(
+                        _mm256_broadcastsi128_si256(block_codes(kind, 1 << kind.shift)), v);
         return v;
 }
 

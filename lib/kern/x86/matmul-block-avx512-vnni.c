@@ -6,6 +6,7 @@
  * again), then one transposing addition serves all 16. Weights are read once, in order.
  */
 #include "kern/x86/block-avx512-vnni.h"
+#include "kern/x86/block-values.h"
 
 /* Bytes ahead. Two rows side by side are two short streams, which processors do not foresee: without it one
  * core reads at a third of its speed. */
@@ -50,7 +51,7 @@ KERN_INLINE void load_group(const struct block_kind kind, const uint8_t *w, __m5
                         high = add_fifth_bits(kind, p, 16, high);
                 }
                 if (kind.form == FORM_IQ4 || kind.form == FORM_MXFP4) {
-                        __m512i codes = _mm512_broadcast_i32x4(block_codes(kind));
+                        __m512i codes = _mm512_broadcast_i32x4(block_codes(kind, 1 << kind.shift));
 
                         low = _mm512_shuffle_epi8(codes, low);
                         high = _mm512_shuffle_epi8(codes, high);

@@ -54,7 +54,8 @@ KERN_INLINE void values(
                 ret[1] = _mm256_or_si256(ret[1], spread_half(bits, 1));
         }
         if (kind.form == FORM_IQ4 || kind.form == FORM_MXFP4) {
-                codes = block_codes256(kind, is_signed(kind) ? 0 : 1 << kind.shift);
+                codes = _mm256_broadcastsi128_si256(
+                        block_codes(kind, is_signed(kind) ? 0 : 1 << kind.shift));
                 ret[0] = _mm256_shuffle_epi8(codes, ret[0]);
                 ret[1] = _mm256_shuffle_epi8(codes, ret[1]);
         }

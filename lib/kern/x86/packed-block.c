@@ -11,11 +11,13 @@
  *    one accumulator, which so stays in a register while they go by.
  * 2. PANEL rows are unpacked at a time, CHUNK blocks of each, four rows side by side as the tiles
  *    read them, and used for all tokens of a pass; the panel and a tile's activations stay in the
- *    first cache, a pass's activations in the second.
+ *    first cache, a pass's activations in the second. Few tokens have no use for that
+ *    (packed-direct.h).
  * 3. All sums of integers are exact, so only rule 1 fixes results.
  */
 #include "kern/x86/block-values.h"
 #include "kern/x86/packed-block.h"
+#include "kern/x86/packed-direct.h"
 #include "kern/x86/vec.h"
 
 #define TILE_ROWS 4
@@ -92,18 +94,12 @@ KERN_INLINE void unpack_group(const struct block_kind kind, const uint8_t *const
         }
 }
 
-/* What the sums of rows of a block begin with: the values' zero point. */
-KERN_INLINE vi zero_point(const struct block_kind kind, const uint8_t *x) {
-        return kind.min ? vi_zero()
-                        : vi_sub(vi_zero(), vi_slli(vi_load(x + PACKED_SUMS), kind.shift));
-}
-
 #if VEC_DOT4
 /* One block: n_rows rows whose values begin at q[row / 4] + 4 * (row % 4), by n_vecs vectors. */
 KERN_INLINE void block_sums(const struct block_kind kind, unsigned n_rows, unsigned n_vecs,
         const uint8_t *const *q, const uint8_t *const *x, vi (*s)[TILE_VECS]) {
         KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) {
-                vi zero = zero_point(kind, x[v]);
+                vi zero = packed_zero_point(kind, x[v]);
 
                 KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) s[r][v] = zero;
         }
@@ -191,7 +187,7 @@ KERN_INLINE void block_sums(const struct block_kind kind, unsigned n_rows, unsig
         if (kind.min)
                 return;
         KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) {
-                vi zero = zero_point(kind, x[v]);
+                vi zero = packed_zero_point(kind, x[v]);
 
                 KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) s[r][v] = vi_add(s[r][v], zero);
         }
@@ -270,16 +266,17 @@ KERN_INLINE void panel_by_vecs(const struct block_kind kind, unsigned n_vecs, co
         }
 }
 
-/* tree8 over the accumulators: n_rows rows of n_tokens tokens of vector v of the tile into y. */
-static void store_vec(const struct packed_acc *acc, size_t v, size_t n_tokens, size_t n_rows,
-        float *y, size_t ldy) {
+/* tree8 over the 8 accumulators, of n_rows rows by one vector, of which n_tokens count, into y. Those of the
+ * remainders are @rest_step vectors apart, those of rows @row_step. */
+static void store_vec(const vf *acc, size_t rest_step, size_t row_step, size_t n_tokens,
+        size_t n_rows, float *y, size_t ldy) {
         _Alignas(64) float out[PANEL][LANES];
 
-        for (size_t r = 0; r < n_rows; r++) {
+        for (size_t r = 0; r < n_rows; r++, acc += row_step) {
                 vf c[4];
 
                 KERN_UNROLL for (size_t i = 0; i < 4; i++) c[i] =
-                        vf_add(acc->v[i][r][v], acc->v[i + 4][r][v]);
+                        vf_add(acc[i * rest_step], acc[(i + 4) * rest_step]);
                 vf_store(out[r], vf_add(vf_add(c[0], c[2]), vf_add(c[1], c[3])));
         }
         for (size_t r = 0; r < n_rows; r += 4)
@@ -343,10 +340,31 @@ KERN_INLINE void panel_by_pass(const struct block_kind kind, const struct kern_m
         for (size_t v = v0; v < v1; v++) {
                 size_t left = a->n_tokens - v * LANES;
 
-                store_vec(&acc[(v - v0) / TILE_VECS], (v - v0) % TILE_VECS,
-                        left < LANES ? left : LANES, n_rows, y + v * LANES * ldy + row, ldy);
+                store_vec(&acc[(v - v0) / TILE_VECS].v[0][0][(v - v0) % TILE_VECS],
+                        PANEL * TILE_VECS, TILE_VECS, left < LANES ? left : LANES, n_rows,
+                        y + v * LANES * ldy + row, ldy);
         }
 }
+
+#if PACKED_DIRECT
+/* Rows [row0, row1) by the vectors [v0, v1), each by itself. */
+KERN_INLINE void rows_by_vecs(const struct block_kind kind, const struct kern_mat *w,
+        const struct kern_act *a, size_t row0, size_t row1, size_t v0, size_t v1, float *y,
+        size_t ldy) {
+        vf acc[8][DIRECT_ROWS];
+
+        for (size_t o = row0; o < row1; o += DIRECT_ROWS)
+                for (size_t v = v0; v < v1; v++) {
+                        size_t n_rows = row1 - o < DIRECT_ROWS ? row1 - o : DIRECT_ROWS;
+                        size_t left = a->n_tokens - v * LANES;
+
+                        direct_rows(kind, (const uint8_t *)w->data + o * w->row_size, w->row_size,
+                                n_rows, packed_vec(a, v), w->n_in / KERN_ACT_BLOCK, acc);
+                        store_vec(acc[0], DIRECT_ROWS, 1, left < LANES ? left : LANES, n_rows,
+                                y + v * LANES * ldy + o, ldy);
+                }
+}
+#endif
 
 /* Rows [row0, row1) by the first n_units units. */
 KERN_INLINE void packed(const struct block_kind kind, const struct kern_mat *w,
@@ -359,6 +377,12 @@ KERN_INLINE void packed(const struct block_kind kind, const struct kern_mat *w,
                 size_t end =
                         n_vecs - v < PASS_TILES * TILE_VECS ? n_vecs : v + PASS_TILES * TILE_VECS;
 
+#if PACKED_DIRECT
+                if (end - v <= direct_vecs(kind)) {
+                        rows_by_vecs(kind, w, a, row0, row1, v, end, y, ldy);
+                        continue;
+                }
+#endif
                 for (size_t o = row0; o < row1; o += PANEL)
                         panel_by_pass(
                                 kind, w, a, o, row1 - o < PANEL ? row1 - o : PANEL, v, end, y, ldy);
