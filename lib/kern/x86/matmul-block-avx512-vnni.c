@@ -8,9 +8,11 @@
 #include "kern/x86/block-avx512-vnni.h"
 #include "kern/x86/block-values.h"
 
-/* Bytes ahead. Two rows side by side are two short streams, which processors do not foresee: without it one
- * core reads at a third of its speed. */
+/* Bytes ahead, of one row. Two rows side by side are two short streams, which processors do not foresee: without
+ * it one core reads at a third of its speed. */
 #define PREFETCH 4608
+/* Of each of two rows. What lies behind their ends is in the rows that come next, not in the second of them. */
+#define PREFETCH2 2304
 
 KERN_INLINE __m512i load4x16(const uint8_t *p, size_t stride) {
         __m128i a = _mm_loadu_si128((const __m128i *)p);
@@ -199,14 +201,18 @@ KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const
         const uint8_t *w1, const uint8_t *end, size_t n_blocks, const uint8_t *x, size_t x_stride,
         float *y, size_t ldy, bool both) {
         const size_t step = 8 * kind.size;
-        size_t n_groups = n_blocks / 8, rest = n_blocks % 8;
+        size_t n_groups = n_blocks / 8, rest = n_blocks % 8, row_size = n_blocks * kind.size;
+        size_t ahead = PREFETCH2 + PREFETCH2 / row_size * row_size;
+        size_t left = row_size - PREFETCH2 % row_size; /* until it is of the next rows */
         __m512 acc[4];
 
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm512_setzero_ps();
         for (size_t g = 0; g < n_groups; g++, w0 += step, w1 += step, x += GROUP_SIZE) {
+                size_t skip = g * step < left ? ahead : ahead + row_size;
+
                 KERN_UNROLL for (size_t b = 0; b < step; b += 64) {
-                        __builtin_prefetch(w0 + PREFETCH + b);
-                        __builtin_prefetch(w1 + PREFETCH + b);
+                        __builtin_prefetch(w0 + skip + b);
+                        __builtin_prefetch(w1 + skip + b);
                 }
                 group(kind, n_tokens, w0, w1, x, x_stride, 0xffff, acc);
         }
