@@ -104,6 +104,7 @@ def settles(page):
     """Waits until no reply is being written and all that is shown is stored."""
     page.wait("document.querySelector('#stop').hidden && !document.querySelector('.turn[aria-busy=\"true\"], .turn:not([data-turn])')",
               'the reply is over and stored')
+    page.wait(rig.DRAWN, 'all is drawn')
 
 
 def same(r, page, conversation, said_once=()):

@@ -78,7 +78,7 @@ PROSE = '''
 
 def harmless(page):
     """All that is shown may be there, in its place, and nothing ran."""
-    page.wait("(await import(new URL('page/render/libs.js', document.baseURI))).idle().then(() => true)", 'all is drawn')
+    page.wait(rig.DRAWN, 'all is drawn')
     page.frames(2)
     bad = page.run(PROSE)
     need(not bad, bad)
@@ -225,7 +225,6 @@ SCROLL = '''
     await new Promise(requestAnimationFrame);
   }
 '''
-ALL_DRAWN = "(await import(new URL('page/render/libs.js', document.baseURI))).idle().then(() => true)"
 
 
 def test_long_line(r, page):
@@ -236,14 +235,14 @@ def test_long_line(r, page):
     def show():
         page.reload()
         page.wait("document.querySelector('.show-all')", 'its beginning is there')
-        page.js(ALL_DRAWN)
+        page.js(rig.DRAWN)
 
     def whole():
         show()
         page.forget()
         page.run("document.querySelector('.show-all').click();")
         page.wait(f"document.querySelector('.turn[data-role=\"assistant\"] .turn-body').textContent.length >= {len(line)}", 'all of it is there')
-        page.js(ALL_DRAWN)
+        page.js(rig.DRAWN)
 
     quickest(page, show)
     harmless(page)
@@ -282,7 +281,7 @@ def test_long_line_streams(r, page):
         page.forget()
         send(page, 'Go on.')
         page.wait("document.querySelector('.show-all') && document.querySelector('#stop').hidden", 'it is over')
-        page.js(ALL_DRAWN)
+        page.js(rig.DRAWN)
 
     quickest(page, stream)
     need(page.roles('button', 'Send'), 'the next message may be sent')
@@ -531,7 +530,7 @@ def test_nothing_jumps(r, page):
     send(page, 'Write it.')
     grows(page, 10)
     settles(page)
-    page.js(ALL_DRAWN)
+    page.js(rig.DRAWN)
     page.frames(5)
     need(page.js('window.__frames') > 30, f"only {page.js('window.__frames')} frames were seen")
     need(len(page.all('.prose figure, .prose .table-wrap, .prose .math-block, .prose blockquote')) == 4, 'all of it is there')
@@ -559,7 +558,7 @@ def test_no_jumps_above(r, page):
     before = page.js(place)
     page.forget()
     settles(page)
-    page.js(ALL_DRAWN)
+    page.js(rig.DRAWN)
     need(page.js(place) == before, (before, page.js(place)))
     page.one('.to-end').click()
     page.wait("(s => s.scrollHeight - s.scrollTop - s.clientHeight < 2)(document.querySelector('.talk-scroll'))", 'the end is in view')

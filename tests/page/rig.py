@@ -59,6 +59,8 @@ LONG_MODEL = 'tiny:mamba', '65536' # reads 2,000 turns in a second; what it says
 SLOW = ('--max-isa', 'generic') # the bundled model then writes about 100 tokens a second, in place of 2,000
 LIBS = {'markdown-it': 'markdown-it.js', 'dompurify': 'purify.js', 'highlight.js': 'highlight.js', 'katex': 'katex.mjs'}
 IN_FLIGHT = 32 # requests of one connection
+# True once all texts are drawn. The page draws them with the next frame, which on a busy machine is long after the reply is over.
+DRAWN = "(await import(new URL('page/render/libs.js', document.baseURI))).idle().then(() => true)"
 
 
 class Skip(Exception):
