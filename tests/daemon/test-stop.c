@@ -274,11 +274,11 @@ static void test_reload_speculation(void **state) {
         reply_deinit(&r[0]);
         reply_deinit(&r[1]);
         client_free(c);
+        harness_stop(h);
         if (drafted[0] == 0) {
                 print_message("SKIP: no draft paid here: the setting was not seen at work\n");
                 skip();
         }
-        harness_stop(h);
 }
 
 /* Signs of life and status, idle and at work. */

@@ -101,7 +101,7 @@ def grows(page, characters=1):
 
 
 def settles(page):
-    """Waits until no reply is being written and all that is shown is stored."""
+    """Waits until no reply is being written, and all of it is stored and drawn."""
     page.wait("document.querySelector('#stop').hidden && !document.querySelector('.turn[aria-busy=\"true\"], .turn:not([data-turn])')",
               'the reply is over and stored')
     page.wait(rig.DRAWN, 'all is drawn')

@@ -50,7 +50,7 @@ def act(page, n, label):
 
 
 def wait_turns(page, n):
-    """Until there are n turns, all of them as the daemon has them, and nothing is written."""
+    """Until there are n turns, all of them as the daemon has them and drawn, and nothing is written."""
     page.wait(lambda: len(turns(page)) == n and all(one['turn'] is not None and not one['busy'] for one in turns(page)) and
               page.js("document.getElementById('stop').hidden"), f'{n} turns are there')
     page.wait(rig.DRAWN, 'all is drawn')

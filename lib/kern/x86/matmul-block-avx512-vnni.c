@@ -8,11 +8,11 @@
 #include "kern/x86/block-avx512-vnni.h"
 #include "kern/x86/block-values.h"
 
-/* Bytes ahead, of one row. Two rows side by side are two short streams, which processors do not foresee: without
- * it one core reads at a third of its speed. */
-#define PREFETCH 4608
-/* Of each of two rows. What lies behind their ends is in the rows that come next, not in the second of them. */
-#define PREFETCH2 2304
+/* Bytes ahead. Two rows side by side are two short streams, which processors do not foresee: without it one core
+ * reads at a third of its speed. */
+#define PREFETCH_ONE_ROW 4608
+/* Of each row. What lies behind their ends is in the rows that come next, not in the second of them. */
+#define PREFETCH_TWO_ROWS 2304
 
 KERN_INLINE __m512i load4x16(const uint8_t *p, size_t stride) {
         __m128i a = _mm_loadu_si128((const __m128i *)p);
@@ -202,13 +202,14 @@ KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const
         float *y, size_t ldy, bool both) {
         const size_t step = 8 * kind.size;
         size_t n_groups = n_blocks / 8, rest = n_blocks % 8, row_size = n_blocks * kind.size;
-        size_t ahead = PREFETCH2 + PREFETCH2 / row_size * row_size;
-        size_t left = row_size - PREFETCH2 % row_size; /* until it is of the next rows */
+        size_t ahead = PREFETCH_TWO_ROWS + PREFETCH_TWO_ROWS / row_size * row_size;
+        /* From here on it is of rows that are one pair further. */
+        size_t turn = row_size - PREFETCH_TWO_ROWS % row_size;
         __m512 acc[4];
 
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm512_setzero_ps();
         for (size_t g = 0; g < n_groups; g++, w0 += step, w1 += step, x += GROUP_SIZE) {
-                size_t skip = g * step < left ? ahead : ahead + row_size;
+                size_t skip = g * step < turn ? ahead : ahead + row_size;
 
                 KERN_UNROLL for (size_t b = 0; b < step; b += 64) {
                         __builtin_prefetch(w0 + skip + b);
@@ -236,7 +237,7 @@ KERN_INLINE void one_row(const struct block_kind kind, const uint8_t *w, const u
 
         for (; n > 0; n--, w += step, x += 2 * GROUP_SIZE) {
                 KERN_UNROLL for (size_t b = 0; b < step; b += 64)
-                        __builtin_prefetch(w + PREFETCH + b);
+                        __builtin_prefetch(w + PREFETCH_ONE_ROW + b);
                 acc = group16(kind, w, x, acc);
         }
         if (n_blocks % 16 >= 8) {

@@ -9,8 +9,8 @@
 #include "kern/x86/block-values.h"
 
 #define N_TOKENS 4
-#define PREFETCH                                                                                   \
-        4608 /* bytes ahead: what processors foresee by themselves does not keep one core busy */
+/* Bytes ahead: what processors foresee by themselves does not keep one core busy. */
+#define PREFETCH 4608
 
 /* Values are unsigned, after adding 1 << shift if they have no offset; others keep their signs. */
 KERN_INLINE bool is_signed(const struct block_kind kind) {

@@ -18,7 +18,7 @@
 #include "kern/x86/block-values.h"
 #include "kern/x86/packed-block.h"
 #include "kern/x86/packed-direct.h"
-#include "kern/x86/vec.h"
+#include "kern/x86/packed-zero.h"
 
 #define TILE_ROWS 4
 #define PANEL 16 /* rows; a multiple of TILE_ROWS */

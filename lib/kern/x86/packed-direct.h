@@ -13,14 +13,7 @@
  * accumulators are in 8 more.
  */
 #include "kern/x86/block-values.h"
-#include "kern/x86/packed-layout.h"
-#include "kern/x86/vec.h"
-
-/* What the sums of rows of a block begin with: the values' zero point. @x: the block's activations. */
-KERN_INLINE vi packed_zero_point(const struct block_kind kind, const uint8_t *x) {
-        return kind.min ? vi_zero()
-                        : vi_sub(vi_zero(), vi_slli(vi_load(x + PACKED_SUMS), kind.shift));
-}
+#include "kern/x86/packed-zero.h"
 
 #if VEC_DOT4 && LANES == 16
 #define PACKED_DIRECT 1
@@ -38,17 +31,20 @@ KERN_INLINE size_t direct_vecs(const struct block_kind kind) {
 /* The 4 bytes in all lanes as products take them, times the activations of one or both halves. */
 KERN_INLINE void direct_step(
         const struct block_kind kind, vi bytes, vi x_low, vi x_high, vi *low, vi *high) {
-        const vi mask = vi_set1_8(15);
+        const vi mask = _mm512_set1_epi8(15);
 
         if (kind.form == FORM_NIBBLES) {
-                *low = vi_dot4(*low, vi_and(bytes, mask), x_low);
-                *high = vi_dot4(*high, vi_andnot(mask, bytes), x_high);
+                *low = vi_dot4(*low, _mm512_and_si512(bytes, mask), x_low);
+                *high = vi_dot4(*high, _mm512_andnot_si512(mask, bytes), x_high);
         } else {
-                const vi codes = vi_broadcast16(block_codes(kind, 1 << kind.shift));
+                const vi codes = _mm512_broadcast_i32x4(block_codes(kind, 1 << kind.shift));
 
-                *low = vi_dot4(*low, vi_shuffle8(codes, vi_and(bytes, mask)), x_low);
-                *high = vi_dot4(
-                        *high, vi_shuffle8(codes, vi_and(vi_srli16(bytes, 4), mask)), x_high);
+                *low = vi_dot4(
+                        *low, _mm512_shuffle_epi8(codes, _mm512_and_si512(bytes, mask)), x_low);
+                *high = vi_dot4(*high,
+                        _mm512_shuffle_epi8(
+                                codes, _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask)),
+                        x_high);
         }
 }
 
@@ -58,20 +54,30 @@ KERN_INLINE vi direct_sum(const struct block_kind kind, const uint8_t *w, const 
         vi low = zero, high = vi_zero();
 
         if (kind.form == FORM_BYTES) {
+                const vi sign = _mm512_set1_epi8(-128);
+
                 KERN_UNROLL for (unsigned k = 0; k < 4; k++) {
-                        low = vi_dot4(low, vi_xor(vi_broadcast4(p + 4 * k), vi_set1_8(-128)), x[k]);
-                        high = vi_dot4(high, vi_xor(vi_broadcast4(p + 16 + 4 * k), vi_set1_8(-128)),
+                        low = vi_dot4(low, _mm512_xor_si512(vi_broadcast4(p + 4 * k), sign), x[k]);
+                        high = vi_dot4(high, _mm512_xor_si512(vi_broadcast4(p + 16 + 4 * k), sign),
                                 x[4 + k]);
                 }
                 return vi_add(low, high);
         }
         KERN_UNROLL for (unsigned k = 0; k < 4; k++)
                 direct_step(kind, vi_broadcast4(p + 4 * k), x[k], x[4 + k], &low, &high);
-        return vi_add(low, kind.form == FORM_NIBBLES ? vi_srai(high, 4) : high);
+        return vi_add(low, kind.form == FORM_NIBBLES ? _mm512_srai_epi32(high, 4) : high);
+}
+
+/* An f16 in all lanes. */
+KERN_INLINE vf direct_half(const uint8_t *w) {
+        int16_t h;
+
+        memcpy(&h, w, sizeof(h));
+        return _mm512_cvtph_ps(_mm256_set1_epi16(h));
 }
 
 KERN_INLINE vf direct_scale(const struct block_kind kind, const uint8_t *w) {
-        return kind.form == FORM_MXFP4 ? vf_set1(quant_mxfp4_scale(w[0])) : vf_broadcast_half(w);
+        return kind.form == FORM_MXFP4 ? _mm512_set1_ps(quant_mxfp4_scale(w[0])) : direct_half(w);
 }
 
 /* n_rows rows, whose first block of one remainder is at w: n blocks of it, 8 apart. @ahead: as many blocks of
@@ -93,7 +99,7 @@ KERN_INLINE void direct_tile(const struct block_kind kind, unsigned n_rows, cons
                         __builtin_prefetch(ahead + r * row_size);
                         a[r] = vf_fma(vf_of_int(s), vf_mul(direct_scale(kind, p), dx), a[r]);
                         if (kind.min)
-                                a[r] = vf_fma(sums, vf_mul(vf_broadcast_half(p + 2), dx), a[r]);
+                                a[r] = vf_fma(sums, vf_mul(direct_half(p + 2), dx), a[r]);
                 }
         }
         KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) acc[r] = a[r];

@@ -39,39 +39,6 @@ KERN_INLINE vi vi_broadcast4(const void *p) {
         return _mm512_set1_epi32(v);
 }
 
-KERN_INLINE vi vi_broadcast16(__m128i v) {
-        return _mm512_broadcast_i32x4(v);
-}
-
-KERN_INLINE vi vi_set1_8(int v) {
-        return _mm512_set1_epi8((char)v);
-}
-
-KERN_INLINE vi vi_and(vi a, vi b) {
-        return _mm512_and_si512(a, b);
-}
-
-/* The bits of b that a has not. */
-KERN_INLINE vi vi_andnot(vi a, vi b) {
-        return _mm512_andnot_si512(a, b);
-}
-
-KERN_INLINE vi vi_xor(vi a, vi b) {
-        return _mm512_xor_si512(a, b);
-}
-
-KERN_INLINE vi vi_srli16(vi a, unsigned n) {
-        return _mm512_srli_epi16(a, n);
-}
-
-KERN_INLINE vi vi_srai(vi a, unsigned n) {
-        return _mm512_srai_epi32(a, n);
-}
-
-KERN_INLINE vi vi_shuffle8(vi table, vi i) {
-        return _mm512_shuffle_epi8(table, i);
-}
-
 KERN_INLINE vi vi_add(vi a, vi b) {
         return _mm512_add_epi32(a, b);
 }
@@ -134,18 +101,6 @@ KERN_INLINE void vf_store(float *p, vf a) {
 
 KERN_INLINE vf vf_broadcast(const float *p) {
         return _mm512_set1_ps(*p);
-}
-
-KERN_INLINE vf vf_set1(float v) {
-        return _mm512_set1_ps(v);
-}
-
-/* An f16. */
-KERN_INLINE vf vf_broadcast_half(const void *p) {
-        int16_t h;
-
-        memcpy(&h, p, sizeof(h));
-        return _mm512_cvtph_ps(_mm256_set1_epi16(h));
 }
 
 KERN_INLINE vf vf_add(vf a, vf b) {

@@ -3,8 +3,8 @@
  * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE [WHAT...]]]. Prints, for each
  * instruction set, matrix products of each type (GB/s of weights for one token, GMAC/s for many),
  * attention, the recurrent kernels (GB/s of states, read and written, for one token; millions of state
- * entries a second for many) and the vector kernels. WHAT: names of types, "small" (products),
- * "attention", "scan", "state", "vector"; all if none is given. This is not a test: nothing passes or fails.
+ * entries a second for many) and the vector kernels. WHAT: names of types, "small" (products), "memory"
+ * (products with more weights than caches hold), "attention", "scan", "state", "vector"; all if none is given. This is not a test: nothing passes or fails.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -471,6 +471,12 @@ int main(int argc, char **argv) {
                                 /* the same of blocks of 256 */
                                 bench_matmul(k, QUANT_Q4_K, 512, isa ? 8192 : 512);
                                 bench_matmul(k, QUANT_Q4_K, 2560, isa ? 8192 : 512);
+                        }
+                        for (size_t t = 0; isa && t < 2 && wanted(argc, argv, "memory"); t++) {
+                                const uint32_t type = t ? QUANT_Q8_0 : QUANT_Q4_0;
+
+                                bench_matmul(k, type, 2048, 65536);
+                                bench_matmul(k, type, 8192, 16384);
                         }
                         for (size_t s = 0; s < 6 && wanted(argc, argv, "attention"); s++)
                                 for (int t = 0; t < KERN_N_KV; t++)

@@ -81,6 +81,8 @@ static void test_generation(void **state) {
                         .seed = UINT64_MAX,
                         .n_prompt = 60,
                         .n_generated = 2,
+                        .n_drafted = 5,
+                        .n_accepted = 3,
                         .queued_usec = 1,
                         .stop = chars("\n")}});
         m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_DONE);
@@ -88,6 +90,8 @@ static void test_generation(void **state) {
         assert_int_equal(m->event->done->revision, 4);
         assert_true(m->event->done->seed == UINT64_MAX);
         assert_string_equal(m->event->done->stop, "\n");
+        assert_int_equal(m->event->done->n_drafted, 5);
+        assert_int_equal(m->event->done->n_accepted, 3);
         proto_message_free(m);
         /* Nothing is left of it. */
         assert_int_equal(f->d->n_peers, 1);

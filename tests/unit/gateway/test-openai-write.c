@@ -11,8 +11,12 @@
 static const struct talk_place place = {
         .conversation = 0x1f, .revision = 0xa, .input_turn = 2, .reply_turn = 0x13};
 static const struct talk_place other_place = {.conversation = 0x20};
-static const struct talk_usage usage = {
-        .n_prompt = 14, .n_cached = 13, .n_generated = 9, .n_reasoning = 2};
+static const struct talk_usage usage = {.n_prompt = 14,
+        .n_cached = 13,
+        .n_generated = 9,
+        .n_reasoning = 2,
+        .n_drafted = 7,
+        .n_accepted = 4};
 
 static struct openai_reply_options options_of(enum openai_kind kind, bool in_pieces) {
         return (struct openai_reply_options){.kind = kind,
@@ -42,11 +46,12 @@ static void assert_lines(const struct openai_said *said, const char *lines) {
 #define ROLE "{\"role\":\"assistant\",\"content\":\"\"}"
 #define OPEN ",\"logprobs\":null,\"finish_reason\":null"
 #define END(word) ",\"logprobs\":null,\"finish_reason\":\"" word "\""
-#define USAGE(generated, total, reasoning)                                                         \
+#define USAGE(generated, total, reasoning, accepted, rejected)                                     \
         "\"usage\":{\"prompt_tokens\":14,\"completion_tokens\":" generated                         \
         ",\"total_tokens\":" total ",\"prompt_tokens_details\":{\"cached_tokens\":13},"            \
         "\"completion_tokens_details\":{\"reasoning_tokens\":" reasoning                           \
-        ",\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}"
+        ",\"accepted_prediction_tokens\":" accepted ",\"rejected_prediction_tokens\":" rejected    \
+        "}}"
 
 static void test_stream_text(void **state) {
         struct openai_reply_options options = options_of(OPENAI_CHAT, true);
@@ -85,7 +90,7 @@ static void test_stream_usage(void **state) {
                         "0", "{\"reasoning_content\":\"hm\"}", OPEN) ",\"usage\":null}\n" CHUNK("0",
                         "{\"content\":\"A\"}", OPEN) ",\"usage\":null}\n" CHUNK("0", "{}",
                         END("length")) ",\"usage\":null}\n"
-                                       "\"choices\":[]," USAGE("9", "23", "2") "}\n");
+                                       "\"choices\":[]," USAGE("9", "23", "2", "4", "3") "}\n");
         openai_said_free(&said);
 }
 
@@ -186,13 +191,14 @@ static void test_stream_choices(void **state) {
         done(&said, 1, CONFAB_FINISH_STOP_STRING, 0);
         done(&said, 0, CONFAB_FINISH_CONTEXT, 0);
         assert_int_equal(openai_reply_finish(said.reply), 0);
-        assert_lines(&said, CHUNK("1", ROLE, OPEN) ",\"usage\":null}\n" CHUNK("1",
-                                    "{\"content\":\"b\"}", OPEN) ",\"usage\":null}\n" CHUNK("0",
-                                    ROLE, OPEN) ",\"usage\":null}\n" CHUNK("0",
-                                    "{\"content\":\"a\"}", OPEN) ",\"usage\":null}\n" CHUNK("1",
-                                    "{}", END("stop")) ",\"usage\":null}\n" CHUNK("0", "{}",
-                                    END("length")) ",\"usage\":null}\n"
-                                                   "\"choices\":[]," USAGE("18", "32", "4") "}\n");
+        assert_lines(&said,
+                CHUNK("1", ROLE, OPEN) ",\"usage\":null}\n" CHUNK(
+                        "1", "{\"content\":\"b\"}", OPEN) ",\"usage\":null}\n" CHUNK("0", ROLE,
+                        OPEN) ",\"usage\":null}\n" CHUNK("0", "{\"content\":\"a\"}",
+                        OPEN) ",\"usage\":null}\n" CHUNK("1", "{}",
+                        END("stop")) ",\"usage\":null}\n" CHUNK("0", "{}",
+                        END("length")) ",\"usage\":null}\n"
+                                       "\"choices\":[]," USAGE("18", "32", "4", "8", "6") "}\n");
         openai_said_free(&said);
 }
 
@@ -271,7 +277,7 @@ static void test_whole(void **state) {
                                            "\"arguments\":\"{\\\"a\\\":1}\"}}]},\"logprobs\":{"
                                            "\"content\":[],\"refusal\":null},"
                                            "\"finish_reason\":\"tool_calls\"}]," USAGE(
-                                                   "18", "32", "4") "}");
+                                                   "18", "32", "4", "8", "6") "}");
         openai_said_free(&said);
 }
 
@@ -341,7 +347,7 @@ static void test_text_whole(void **state) {
                 "\"choices\":[{\"index\":0,\"text\":\"Once upon\"" END(
                         "length") "},"
                                   "{\"index\":1,\"text\":\"\"" END("stop") "}]," USAGE(
-                                          "18", "32", "4") "}"));
+                                          "18", "32", "4", "8", "6") "}"));
         openai_said_free(&said);
 }
 
