@@ -10,7 +10,7 @@
 /* Below this many multiplications waking a thread costs more than it brings. */
 #define PARALLEL_MIN (96 * 1024)
 /* Rows are dealt in multiples of this: no instruction set has larger tiles. */
-#define ROW_STEP 16
+#define ROW_STEP 32
 #define TASKS_PER_THREAD 6
 
 /* The types that have kernels. The generic ones cover all of them. */

@@ -8,11 +8,12 @@
  * long as they fit (steps_of_group), and what widens them multiplies by the scale.
  *
  * A tile is TILE_ROWS rows by K_TILE_VECS vectors. Its integer sums, and those of the running group, stay
- * in registers during a block; the 8 accumulators of each output (contract: acc[b%8]) are in memory.
+ * in registers during a block, the accumulators while the blocks of a remainder go by (packed-fold.h).
  */
 #include "kern/x86/packed-k.h"
 #include "kern/x86/matmul-k.h"
-#include "kern/x86/vec.h"
+#include "kern/x86/packed-fold.h"
+#include "kern/x86/packed-store.h"
 
 /* What the registers have room for. */
 #define TILE_ROWS (LANES == 8 ? 2 : 4)
@@ -20,14 +21,20 @@
 #define VECS_PER_UNIT (KERN_ACT_UNIT / LANES)
 #define PASS_VECS (K_PASS_UNITS * VECS_PER_UNIT)
 
-/* Accumulators of K_ROWS rows by a tile's vectors. */
+/* Sums of K_ROWS rows by a tile's vectors: the 8 accumulators of the contract, or slots (packed-fold.h). */
 struct acc {
         vf v[8][K_ROWS][K_TILE_VECS];
 };
+#define SLOT_SIZE (K_ROWS * K_TILE_VECS) /* vectors */
 
 /* Values are made unsigned by adding 1 << shift; 0: they are, or keep their signs (IQ4_XS without VNNI). */
 KERN_INLINE unsigned shift_of(enum quant_type type) {
         return VEC_DOT4 && type == QUANT_IQ4_XS ? 7 : (unsigned)super_shift(type);
+}
+
+/* What is added to values when they are unpacked. */
+KERN_INLINE int added(enum quant_type type) {
+        return VEC_DOT4 && type == QUANT_IQ4_XS ? 128 : 0; /* shift_of() says why */
 }
 
 /* How many steps of 4 values are added up before a scale is applied: those that share it; without VNNI as many as
@@ -77,14 +84,14 @@ KERN_INLINE void sub_block(enum quant_type type, unsigned n_vecs, const struct k
                         KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) xk[v] =
                                 vi_load(x[v] + 512 * s + 64 * k);
                         KERN_UNROLL for (unsigned i = 0; i < TILE_ROWS; i++) {
-                                vi w = vi_broadcast4(&rows->q[r + i][b][32 * s + 4 * k]);
+                                vi w = vi_broadcast4(&rows->q[b][r + i][32 * s + 4 * k]);
 
                                 KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) c[i][v] =
                                         add_products(type, k == k0, c[i][v], w, xk[v]);
                         }
                 }
                 KERN_UNROLL for (unsigned i = 0; i < TILE_ROWS; i++) {
-                        vi scale = vi_broadcast4(&rows->scales[r + i][b][2 * s + k0 / 4]);
+                        vi scale = vi_broadcast4(&rows->scales[b][r + i][2 * s + k0 / 4]);
 
                         KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) isum[i][v] =
                                 vi_add(isum[i][v], scaled(c[i][v], scale));
@@ -100,13 +107,13 @@ KERN_INLINE vf terms(enum quant_type type, const struct k_rows *rows, size_t r, 
 
         if (super_has_min(type) || shift_of(type))
                 KERN_UNROLL for (unsigned s = 0; s < 8; s++) second =
-                        vi_add(second, vi_dot2_16(vi_broadcast4(&rows->seconds[r][b][2 * s]),
+                        vi_add(second, vi_dot2_16(vi_broadcast4(&rows->seconds[b][r][2 * s]),
                                                vi_load(x + K_PACKED_SUMS + 64 * s)));
         if (shift_of(type))
                 isum = vi_sub(isum, vi_slli(second, shift_of(type)));
-        acc = vf_fma(vf_of_int(isum), vf_mul(vf_broadcast(&rows->d[r][b]), dx), acc);
+        acc = vf_fma(vf_of_int(isum), vf_mul(vf_broadcast(&rows->d[b][r]), dx), acc);
         if (super_has_min(type))
-                acc = vf_fnma(vf_of_int(second), vf_mul(vf_broadcast(&rows->m[r][b]), dx), acc);
+                acc = vf_fnma(vf_of_int(second), vf_mul(vf_broadcast(&rows->m[b][r]), dx), acc);
         return acc;
 }
 
@@ -129,63 +136,87 @@ static inline const uint8_t *vec(const struct kern_act *a, size_t v) {
         return kern_act_unit(a, v / VECS_PER_UNIT) + v % VECS_PER_UNIT * LANES * 4;
 }
 
-/* n_blocks unpacked blocks (from block @first on) by n_vecs vectors from v on. */
-KERN_INLINE void blocks(enum quant_type type, unsigned n_vecs, const struct k_rows *rows,
-        size_t first, size_t n_blocks, const struct kern_act *a, size_t v, struct acc *acc) {
-        const uint8_t *x[K_TILE_VECS];
+/* n_blocks unpacked blocks (from block @first on) by n_vecs vectors from v on. @whole: they are all of the rows, and
+ * leave their outputs in the first slot; others go on with 8 accumulators. */
+KERN_INLINE void blocks(enum quant_type type, unsigned n_vecs, bool whole,
+        const struct k_rows *rows, size_t first, size_t n_blocks, const struct kern_act *a,
+        size_t v, struct acc *acc) {
+        for (size_t step = 0; step < 8; step++) {
+                size_t rest = whole ? fold_rest[step] : step;
 
-        KERN_UNROLL for (unsigned i = 0; i < n_vecs; i++) x[i] =
-                vec(a, v + i) + first * K_PACKED_SIZE;
-        for (size_t b = 0; b < n_blocks; b++) {
-                for (size_t r = 0; r < K_ROWS; r += TILE_ROWS)
-                        tile(type, n_vecs, rows, r, b, x, &acc->v[b % 8][r]);
-                KERN_UNROLL for (unsigned i = 0; i < n_vecs; i++) x[i] += K_PACKED_SIZE;
+                for (size_t r = 0; r < K_ROWS; r += TILE_ROWS) {
+                        struct fold f = whole ? fold_whole(acc->v[0][r], SLOT_SIZE, step)
+                                              : fold_part(acc->v[rest][r], first == 0);
+                        const uint8_t *x[K_TILE_VECS];
+                        vf sums[TILE_ROWS][K_TILE_VECS];
+
+                        KERN_UNROLL for (unsigned i = 0; i < n_vecs; i++) x[i] =
+                                vec(a, v + i) + (first + rest) * K_PACKED_SIZE;
+                        fold_begin(&f, TILE_ROWS, n_vecs, K_TILE_VECS, sums[0]);
+                        for (size_t b = rest; b < n_blocks; b += 8) {
+                                tile(type, n_vecs, rows, r, b, x, sums);
+                                KERN_UNROLL for (unsigned i = 0; i < n_vecs; i++) x[i] +=
+                                        8 * K_PACKED_SIZE;
+                        }
+                        fold_end(&f, TILE_ROWS, n_vecs, K_TILE_VECS, sums[0]);
+                }
         }
 }
 
-/* tree8 over the accumulators, and n_rows rows of n_tokens tokens of vector v of the tile into y. */
-static void store_vec(
-        const struct acc *acc, size_t v, size_t n_tokens, size_t n_rows, float *y, size_t ldy) {
-        _Alignas(64) float out[K_ROWS][LANES];
-
-        for (size_t r = 0; r < n_rows; r++) {
-                vf c[4];
-
-                for (size_t i = 0; i < 4; i++)
-                        c[i] = vf_add(acc->v[i][r][v], acc->v[i + 4][r][v]);
-                vf_store(out[r], vf_add(vf_add(c[0], c[2]), vf_add(c[1], c[3])));
-        }
-        for (size_t t = 0; t < n_tokens; t++)
-                for (size_t r = 0; r < n_rows; r++)
-                        y[t * ldy + r] = out[r][t];
+KERN_INLINE void blocks_by_tile(enum quant_type type, bool whole, const struct k_rows *rows,
+        size_t first, size_t n_blocks, const struct kern_act *a, size_t v, size_t v1,
+        struct acc *acc) {
+        if (v + 1 < v1)
+                blocks(type, K_TILE_VECS, whole, rows, first, n_blocks, a, v, acc);
+        else
+                blocks(type, 1, whole, rows, first, n_blocks, a, v, acc);
 }
 
-/* K_ROWS rows by the vectors [v0, v1) of one pass. */
+/* What the vectors from v on, a tile of them at most, leave of K_ROWS rows, to the outputs. */
+KERN_INLINE void store_tile(bool whole, const struct acc *acc, const struct kern_act *a, size_t v,
+        size_t v1, size_t n_rows, float *y, size_t ldy) {
+        for (size_t i = 0; i < K_TILE_VECS && v + i < v1; i++) {
+                size_t t = (v + i) * LANES, left = a->n_tokens - t;
+
+                if (v + i + 1 < v1)
+                        packed_expect(a, v + i + 1, n_rows, y, ldy);
+                packed_store(!whole, &acc->v[0][0][i], SLOT_SIZE, K_TILE_VECS,
+                        left < LANES ? left : LANES, n_rows, y + t * ldy, ldy);
+        }
+}
+
+/* K_ROWS rows by the vectors [v0, v1) of one pass; @y: of the first row. */
 KERN_INLINE void rows_by_pass(enum quant_type type, const struct kern_mat *w,
         const struct kern_act *a, size_t row, size_t n_rows, size_t v0, size_t v1, float *y,
         size_t ldy) {
-        const int add = VEC_DOT4 && type == QUANT_IQ4_XS ? 128 : 0; /* shift_of() says why */
+        size_t n_blocks = w->n_in / KERN_ACT_SUPER;
+        struct k_rows rows;
+        struct acc acc;
+
+        k_unpack(type, !VEC_DOT4, added(type), w, row, n_rows, 0, n_blocks, &rows);
+        for (size_t v = v0; v < v1; v += K_TILE_VECS) {
+                blocks_by_tile(type, true, &rows, 0, n_blocks, a, v, v1, &acc);
+                store_tile(true, &acc, a, v, v1, n_rows, y, ldy);
+        }
+}
+
+/* The same of rows of more blocks than are unpacked at a time. */
+KERN_INLINE void long_rows_by_pass(enum quant_type type, const struct kern_mat *w,
+        const struct kern_act *a, size_t row, size_t n_rows, size_t v0, size_t v1, float *y,
+        size_t ldy) {
         size_t n_blocks = w->n_in / KERN_ACT_SUPER;
         struct acc acc[PASS_VECS / K_TILE_VECS];
         struct k_rows rows;
 
-        memset(acc, 0, (v1 - v0 + K_TILE_VECS - 1) / K_TILE_VECS * sizeof(*acc));
         for (size_t b = 0; b < n_blocks; b += K_CHUNK) {
                 size_t n = n_blocks - b < K_CHUNK ? n_blocks - b : K_CHUNK;
 
-                k_unpack(type, !VEC_DOT4, add, w, row, n_rows, b, n, &rows);
+                k_unpack(type, !VEC_DOT4, added(type), w, row, n_rows, b, n, &rows);
                 for (size_t v = v0, i = 0; v < v1; v += K_TILE_VECS, i++)
-                        if (v + 1 < v1)
-                                blocks(type, K_TILE_VECS, &rows, b, n, a, v, &acc[i]);
-                        else
-                                blocks(type, 1, &rows, b, n, a, v, &acc[i]);
+                        blocks_by_tile(type, false, &rows, b, n, a, v, v1, &acc[i]);
         }
-        for (size_t v = v0; v < v1; v++) {
-                size_t t = v * LANES, left = a->n_tokens - t;
-
-                store_vec(&acc[(v - v0) / K_TILE_VECS], (v - v0) % K_TILE_VECS,
-                        left < LANES ? left : LANES, n_rows, y + t * ldy + row, ldy);
-        }
+        for (size_t v = v0, i = 0; v < v1; v += K_TILE_VECS, i++)
+                store_tile(false, &acc[i], a, v, v1, n_rows, y, ldy);
 }
 
 KERN_INLINE void packed(enum quant_type type, const struct kern_mat *w, const struct kern_act *a,
@@ -195,9 +226,14 @@ KERN_INLINE void packed(enum quant_type type, const struct kern_mat *w, const st
         for (size_t v = 0; v < n_vecs; v += PASS_VECS) {
                 size_t end = n_vecs - v < PASS_VECS ? n_vecs : v + PASS_VECS;
 
-                for (size_t o = row0; o < row1; o += K_ROWS)
-                        rows_by_pass(type, w, a, o, row1 - o < K_ROWS ? row1 - o : K_ROWS, v, end,
-                                y, ldy);
+                for (size_t o = row0; o < row1; o += K_ROWS) {
+                        size_t n_rows = row1 - o < K_ROWS ? row1 - o : K_ROWS;
+
+                        if (w->n_in / KERN_ACT_SUPER <= K_CHUNK)
+                                rows_by_pass(type, w, a, o, n_rows, v, end, y + o, ldy);
+                        else
+                                long_rows_by_pass(type, w, a, o, n_rows, v, end, y + o, ldy);
+                }
         }
 }
 

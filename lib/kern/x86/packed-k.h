@@ -19,15 +19,16 @@
 #define K_PACKED_SCALES 4608
 #define K_PACKED_SIZE 4672
 
-#define K_ROWS 8
-#define K_CHUNK 8      /* blocks; a multiple of 8 */
-#define K_PASS_UNITS 8 /* an even number */
+#define K_ROWS 16
+#define K_CHUNK 32      /* blocks; a multiple of 8 */
+#define K_PASS_UNITS 16 /* an even number */
 
+/* By blocks first: rows that are a power of two apart would share sets of the first cache. */
 struct k_rows {
-        _Alignas(64) uint8_t q[K_ROWS][K_CHUNK][KERN_ACT_SUPER];
-        int32_t scales[K_ROWS][K_CHUNK][KERN_ACT_SUPER_SUMS];  /* in the order of values */
-        int16_t seconds[K_ROWS][K_CHUNK][KERN_ACT_SUPER_SUMS]; /* likewise */
-        float d[K_ROWS][K_CHUNK], m[K_ROWS][K_CHUNK];
+        _Alignas(64) uint8_t q[K_CHUNK][K_ROWS][KERN_ACT_SUPER];
+        int32_t scales[K_CHUNK][K_ROWS][KERN_ACT_SUPER_SUMS];  /* in the order of values */
+        int16_t seconds[K_CHUNK][K_ROWS][KERN_ACT_SUPER_SUMS]; /* likewise */
+        float d[K_CHUNK][K_ROWS], m[K_CHUNK][K_ROWS];
 };
 
 static inline bool k_unit_is_packed(const struct kern_act *a, size_t unit) {
@@ -59,17 +60,17 @@ KERN_INLINE void k_unpack_block(enum quant_type type, bool twice, int add, const
 
                 if (twice)
                         v = _mm256_blend_epi16(v, _mm256_slli_epi32(v, 16), 0xaa);
-                _mm256_storeu_si256((__m256i *)&ret->scales[r][b][8 * i], v);
+                _mm256_storeu_si256((__m256i *)&ret->scales[b][r][8 * i], v);
         }
         k_order(second, half);
-        _mm_storeu_si128((__m128i *)ret->seconds[r][b], half[0]);
-        _mm_storeu_si128((__m128i *)&ret->seconds[r][b][8], half[1]);
+        _mm_storeu_si128((__m128i *)ret->seconds[b][r], half[0]);
+        _mm_storeu_si128((__m128i *)&ret->seconds[b][r][8], half[1]);
         KERN_UNROLL for (unsigned s = 0; s < 8; s++)
-                _mm256_store_si256((__m256i *)&ret->q[r][b][32 * s],
+                _mm256_store_si256((__m256i *)&ret->q[b][r][32 * s],
                         _mm256_add_epi8(super_values(type, w, s), _mm256_set1_epi8((char)add)));
-        ret->d[r][b] = _cvtsh_ss((unsigned short)super_half(w + super_d_at(type)));
+        ret->d[b][r] = _cvtsh_ss((unsigned short)super_half(w + super_d_at(type)));
         if (super_has_min(type))
-                ret->m[r][b] = _cvtsh_ss((unsigned short)super_half(w + super_d_at(type) + 2));
+                ret->m[b][r] = _cvtsh_ss((unsigned short)super_half(w + super_d_at(type) + 2));
 }
 
 /* n_blocks <= K_CHUNK blocks from block b on of the rows from @row on; the last row stands in for

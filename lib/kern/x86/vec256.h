@@ -93,8 +93,8 @@ KERN_INLINE vf vf_load(const void *p) {
         return _mm256_load_ps(p);
 }
 
-KERN_INLINE void vf_store(float *p, vf a) {
-        _mm256_store_ps(p, a);
+KERN_INLINE void vf_storeu(float *p, vf a) {
+        _mm256_storeu_ps(p, a);
 }
 
 KERN_INLINE vf vf_broadcast(const float *p) {
@@ -115,6 +115,34 @@ KERN_INLINE vf vf_fnma(vf a, vf b, vf c) {
 
 KERN_INLINE vf vf_fma(vf a, vf b, vf c) {
         return _mm256_fmadd_ps(a, b, c);
+}
+
+/* The first n values; none of the others is touched. */
+KERN_INLINE void vf_store_first(float *p, vf a, size_t n) {
+        const __m256i at = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+
+        _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), at), a);
+}
+
+/* Element j of register i becomes element i of register j. */
+KERN_INLINE void vf_transpose(vf *r) {
+        vf t[LANES];
+
+        KERN_UNROLL for (unsigned i = 0; i < 8; i += 2) {
+                t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+                t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        }
+        KERN_UNROLL for (unsigned i = 0; i < 8; i += 4) {
+                r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+                r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+                r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+                r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+        }
+        KERN_UNROLL for (unsigned i = 0; i < 4; i++) {
+                t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+                t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+        }
+        KERN_UNROLL for (unsigned i = 0; i < 8; i++) r[i] = t[i];
 }
 
 #if VEC_DOT4

@@ -10,7 +10,7 @@
 #ifdef __AVX512VNNI__
 #define VEC_DOT4 1
 #define TILE_VECS 3
-#define PASS_TILES 4
+#define PASS_TILES 6
 #else
 #define VEC_DOT4 0
 #define TILE_VECS 2
@@ -95,8 +95,8 @@ KERN_INLINE vf vf_load(const void *p) {
         return _mm512_load_ps(p);
 }
 
-KERN_INLINE void vf_store(float *p, vf a) {
-        _mm512_store_ps(p, a);
+KERN_INLINE void vf_storeu(float *p, vf a) {
+        _mm512_storeu_ps(p, a);
 }
 
 KERN_INLINE vf vf_broadcast(const float *p) {
@@ -117,6 +117,37 @@ KERN_INLINE vf vf_fnma(vf a, vf b, vf c) {
 
 KERN_INLINE vf vf_fma(vf a, vf b, vf c) {
         return _mm512_fmadd_ps(a, b, c);
+}
+
+/* The first n values; none of the others is touched. */
+KERN_INLINE void vf_store_first(float *p, vf a, size_t n) {
+        _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), a);
+}
+
+/* Element j of register i becomes element i of register j. */
+KERN_INLINE void vf_transpose(vf *r) {
+        vf t[LANES];
+
+        KERN_UNROLL for (unsigned i = 0; i < 16; i += 2) {
+                t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+                t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+        }
+        KERN_UNROLL for (unsigned i = 0; i < 16; i += 4) {
+                r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+                r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
+                r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+                r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+        }
+        KERN_UNROLL for (unsigned i = 0; i < 4; i++) {
+                t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+                t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+                t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+                t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+        }
+        KERN_UNROLL for (unsigned i = 0; i < 8; i++) {
+                r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+                r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+        }
 }
 
 #if VEC_DOT4

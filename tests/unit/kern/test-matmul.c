@@ -76,6 +76,13 @@ static void compare_shape(struct kern *const *ks, uint32_t type, size_t n_in, si
         free(w.memory);
 }
 
+/* @n_in, or the next whole number of the type's blocks. */
+static size_t n_in_of(uint32_t type, size_t n_in) {
+        size_t block = quant_info(type)->block_values;
+
+        return (n_in + block - 1) / block * block;
+}
+
 /* Every shape with the best set of each, over all instruction sets. */
 static void test_isa(void **state) {
         struct kern *ks[KERN_N_ISA];
@@ -102,6 +109,28 @@ static void test_isa(void **state) {
                 kern_free(ks[i]);
 }
 
+/* What products by many tokens are done in: more rows than a panel and its halves, rows of more blocks than are
+ * unpacked at a time, and tokens of several passes. */
+static void test_panels(void **state) {
+        static const struct {
+                size_t n_in, n_out, n_tokens;
+        } shapes[] = {
+                {288, 83, 37}, {512, 31, 305}, {8192, 35, 50}, {8544, 49, 19}, {8544, 5, 250}};
+        struct kern *ks[KERN_N_ISA];
+        uint64_t rs = 9;
+
+        for (int i = 0; i < KERN_N_ISA; i++)
+                ks[i] = test_kern((enum kern_isa)i, 1);
+        for (size_t t = 0; t < test_n_quant_types; t++)
+                for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+                        if (!test_left_out(t + i))
+                                compare_shape(ks, test_quant_types[t],
+                                        n_in_of(test_quant_types[t], shapes[i].n_in),
+                                        shapes[i].n_out, shapes[i].n_tokens, &rs);
+        for (int i = 0; i < KERN_N_ISA; i++)
+                kern_free(ks[i]);
+}
+
 /* What these tests compare is what the processor has: a lack is told, not passed over. */
 static void test_isas(void **state) {
         enum kern_isa isa = kern_cpu_isa();
@@ -124,13 +153,6 @@ static void test_isas(void **state) {
                         "SKIP: this processor has no dot products: their kernels are not tested\n");
                 skip();
         }
-}
-
-/* @n_in, or the next whole number of the type's blocks. */
-static size_t n_in_of(uint32_t type, size_t n_in) {
-        size_t block = quant_info(type)->block_values;
-
-        return (n_in + block - 1) / block * block;
 }
 
 /* A row alone, in a small batch and among so many others that these take two passes (packed-block.c). */
@@ -402,6 +424,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_isas),
                 cmocka_unit_test(test_isa),
+                cmocka_unit_test(test_panels),
                 cmocka_unit_test(test_batch),
                 cmocka_unit_test(test_threads),
                 cmocka_unit_test(test_reference),
