@@ -205,7 +205,7 @@ KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const
         size_t ahead = PREFETCH_TWO_ROWS + PREFETCH_TWO_ROWS / row_size * row_size;
         /* From here on it is of rows that are one pair further. */
         size_t turn = row_size - PREFETCH_TWO_ROWS % row_size;
-        __m512 acc[4];
+        __m512 acc[ROWS_MAX];
 
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm512_setzero_ps();
         for (size_t g = 0; g < n_groups; g++, w0 += step, w1 += step, x += GROUP_SIZE) {
@@ -267,20 +267,25 @@ KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *
                 return;
         }
         for (size_t o = row0; o < row1; o += 2) {
-                const uint8_t *w0 = (const uint8_t *)w->data + o * w->row_size, *x = unit_x;
+                const uint8_t *w0 = (const uint8_t *)w->data + o * w->row_size;
                 bool both = o + 1 < row1;
                 const uint8_t *w1 = both ? w0 + w->row_size : w0;
-                size_t n = a->n_tokens - unit * KERN_ACT_UNIT;
-                float *yo = y + o;
 
-                for (; n >= 4; n -= 4, x += 4 * stride, yo += 4 * ldy)
-                        two_rows(kind, 4, w0, w1, end, n_blocks, x, stride, yo, ldy, both);
-                if (n == 3)
-                        two_rows(kind, 3, w0, w1, end, n_blocks, x, stride, yo, ldy, both);
-                else if (n == 2)
-                        two_rows(kind, 2, w0, w1, end, n_blocks, x, stride, yo, ldy, both);
-                else if (n == 1)
-                        two_rows(kind, 1, w0, w1, end, n_blocks, x, stride, yo, ldy, both);
+                /* Weights are made ready once for all tokens: there are registers for as many as a unit has. */
+                switch (a->n_tokens - unit * KERN_ACT_UNIT) {
+#define TOKENS(n)                                                                                  \
+        case n:                                                                                    \
+                two_rows(kind, n, w0, w1, end, n_blocks, unit_x, stride, y + o, ldy, both);        \
+                break;
+                        TOKENS(2)
+                        TOKENS(3)
+                        TOKENS(4)
+                        TOKENS(5)
+                        TOKENS(6)
+                        TOKENS(7)
+                        TOKENS(8)
+#undef TOKENS
+                }
         }
 }
 
