@@ -272,6 +272,7 @@ KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *
                 const uint8_t *w1 = both ? w0 + w->row_size : w0;
 
                 /* Weights are made ready once for all tokens: there are registers for as many as a unit has. */
+                _Static_assert(ROWS_MAX == 8, "a case for each number of tokens");
                 switch (a->n_tokens - unit * KERN_ACT_UNIT) {
 #define TOKENS(n)                                                                                  \
         case n:                                                                                    \

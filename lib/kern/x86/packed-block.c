@@ -27,6 +27,7 @@
 #define PANEL 32  /* rows; a multiple of STORE_ROWS */
 #define CHUNK 256 /* blocks; a multiple of 8 */
 #define N_GROUPS (PANEL / TILE_ROWS)
+_Static_assert(PANEL % STORE_ROWS == 0, "panels are stored in whole lines");
 
 /* Values of 8 bits: without VNNI they keep their signs. */
 KERN_INLINE bool block_is_signed(const struct block_kind kind) {
@@ -263,7 +264,7 @@ KERN_INLINE void panel_by_vecs(const struct block_kind kind, unsigned n_vecs, bo
 
         for (size_t step = 0; step < 8; step++) {
                 size_t rest = whole ? fold_rest[step] : step, g = 0;
-                size_t n = (n_blocks - rest + 7) / 8 * (rest < n_blocks);
+                size_t n = (n_blocks + 7 - rest) / 8;
                 const uint8_t *x[TILE_VECS];
 
                 KERN_UNROLL for (unsigned v = 0; v < n_vecs; v++) x[v] =
@@ -382,14 +383,13 @@ KERN_INLINE void long_panel_by_pass(const struct block_kind kind, const struct k
 }
 
 #if PACKED_DIRECT
-/* Rows [row0, row1) by the vectors [v0, v1), each by itself. */
+/* Rows [row0, row1) by the first n_vecs vectors, each by itself. */
 KERN_INLINE void rows_by_vecs(const struct block_kind kind, const struct kern_mat *w,
-        const struct kern_act *a, size_t row0, size_t row1, size_t v0, size_t v1, float *y,
-        size_t ldy) {
+        const struct kern_act *a, size_t row0, size_t row1, size_t n_vecs, float *y, size_t ldy) {
         vf acc[8][DIRECT_ROWS];
 
         for (size_t o = row0; o < row1; o += DIRECT_ROWS)
-                for (size_t v = v0; v < v1; v++) {
+                for (size_t v = 0; v < n_vecs; v++) {
                         size_t n_rows = row1 - o < DIRECT_ROWS ? row1 - o : DIRECT_ROWS;
                         size_t left = a->n_tokens - v * LANES;
 
@@ -407,17 +407,16 @@ KERN_INLINE void packed(const struct block_kind kind, const struct kern_mat *w,
         size_t n_tokens =
                 n_units * KERN_ACT_UNIT < a->n_tokens ? n_units * KERN_ACT_UNIT : a->n_tokens;
         size_t n_vecs = (n_tokens + LANES - 1) / LANES;
-
         size_t n_passes = (n_vecs + PASS_TILES * TILE_VECS - 1) / (PASS_TILES * TILE_VECS);
 
+#if PACKED_DIRECT
+        if (n_vecs <= direct_vecs(kind)) {
+                rows_by_vecs(kind, w, a, row0, row1, n_vecs, y, ldy);
+                return;
+        }
+#endif
         for (size_t v = 0, end; v < n_vecs; v = end, n_passes--) {
                 end = v + (n_vecs - v + n_passes - 1) / n_passes;
-#if PACKED_DIRECT
-                if (end - v <= direct_vecs(kind)) {
-                        rows_by_vecs(kind, w, a, row0, row1, v, end, y, ldy);
-                        continue;
-                }
-#endif
                 for (size_t o = row0; o < row1; o += PANEL) {
                         size_t n_rows = row1 - o < PANEL ? row1 - o : PANEL;
 

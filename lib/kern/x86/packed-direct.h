@@ -20,7 +20,7 @@
 #define DIRECT_ROWS 8
 #define DIRECT_CHUNK 64 /* blocks; a multiple of 8 */
 
-/* For how many vectors of a pass this is faster than a panel: fifth bits would have to be spread in each lane,
+/* For how many vectors, of all tokens, this is faster than a panel: fifth bits would have to be spread in each lane,
  * and codes are looked up for each vector anew. */
 KERN_INLINE size_t direct_vecs(const struct block_kind kind) {
         if (kind.form == FORM_FIVE)

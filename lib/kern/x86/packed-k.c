@@ -26,6 +26,7 @@ struct acc {
         vf v[8][K_ROWS][K_TILE_VECS];
 };
 #define SLOT_SIZE (K_ROWS * K_TILE_VECS) /* vectors */
+_Static_assert(K_ROWS <= STORE_ROWS, "packed_store() stores no more");
 
 /* Values are made unsigned by adding 1 << shift; 0: they are, or keep their signs (IQ4_XS without VNNI). */
 KERN_INLINE unsigned shift_of(enum quant_type type) {

@@ -5,7 +5,7 @@
  *
  * The outputs of one token are rows, a power of two of floats apart in most models: lines that share a set of every
  * cache. So what a line gets of a panel is written at once. A line that is visited again for each few rows has
- * left the first cache by then; that cost a fifth of a prompt's products.
+ * left the first cache by then; that cost a seventh of a prompt's products.
  */
 #include "kern/x86/vec.h"
 

@@ -163,7 +163,7 @@ static void test_batch(void **state) {
                 struct kern *k = test_kern((enum kern_isa)isa, 1);
 
                 for (size_t t = 0; k && t < test_n_quant_types; t++) {
-                        size_t n_in = n_in_of(test_quant_types[t], 352), n_out = 19, n = 205;
+                        size_t n_in = n_in_of(test_quant_types[t], 352), n_out = 19, n = 305;
                         struct mat w = make_mat(&rs, test_quant_types[t], n_in, n_out);
                         float *x = test_floats(&rs, n_in * n, 1);
                         float *all = product_new(k, &w.m, x, n_in, n);
