@@ -29,10 +29,10 @@ import time
 import urllib.parse
 
 LONG = 120 # seconds that nothing should take
-PAUSE = 0.01 # between two looks
+PAUSE = 0.03 # between two looks
 CHROMIUM = '/usr/lib/chromium/chromium', '/usr/bin/chromium'
 CHROMEDRIVER = '/usr/bin/chromedriver'
-FLAGS = ('--headless=new', '--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-background-networking', '--disable-component-update',
+FLAGS = ('--headless=new', '--in-process-gpu', '--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-background-networking', '--disable-component-update',
          '--disable-sync', '--disable-dev-shm-usage', '--disable-extensions', '--disable-breakpad', '--disable-crash-reporter', '--no-first-run',
          '--no-default-browser-check', '--no-proxy-server', '--disable-features=OptimizationHints,MediaRouter,Translate,DialMediaRouteProvider',
          '--force-color-profile=srgb', '--font-render-hinting=none', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost')

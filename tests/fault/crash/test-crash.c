@@ -17,7 +17,7 @@
  *
  * The program runs itself: one process for each point, see crash-io.h.
  *
- * Usage: test-crash [points per kind of stop [architecture]]        (0: every one)
+ * Usage: test-crash [architecture [points per kind of stop]]        (0: every one)
  *
  * With an architecture, a small model of it (util/tiny-model.h) runs a script of its own: one whose memory has
  * states or windows, with checkpoints that are written, thinned out, dropped and come back to.
@@ -37,15 +37,9 @@
 #include "base/util.h"
 #include "crash-io.h"
 #include "unit/engine/rig.h"
-#include "util/sanitize.h"
+#include "util/depth.h"
 #include "util/test.h"
 #include "util/tiny-model.h"
-
-#if TEST_SANITIZED
-#define POINTS 12
-#else
-#define POINTS 100
-#endif
 
 enum { N_CONVS = 8, IMPORTED = 6, MAX_HISTORY = 1024, N_MORE = 5 };
 
@@ -247,7 +241,7 @@ static struct image asked[MAX_STEPS]; /* in the middle of a step: its message ha
 
 static struct answer A;
 static const char *self;
-static long n_points = POINTS;
+static long n_points;
 static uint64_t n_from_disk, n_imported, n_damaged, n_carried, n_unanswered;
 
 /* Made by the parent: the model, and the bundled one with another word in its vocabulary: the same weights,
@@ -833,8 +827,7 @@ int main(int argc, char **argv) {
                 child_error = atoi(argv[5]);
                 return cmocka_run_group_tests(child, NULL, NULL);
         }
-        if (argc > 1)
-                n_points = atol(argv[1]);
-        use_arch(argc > 2 ? argv[2] : NULL);
+        use_arch(argc > 1 && *argv[1] ? argv[1] : NULL);
+        n_points = argc > 2 ? atol(argv[2]) : test_depth(6, arch ? 12 : 30, 100);
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

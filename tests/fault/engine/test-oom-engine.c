@@ -20,16 +20,12 @@
 #include "store/store.h"
 #include "util/tiny-model.h"
 #include "unit/engine/rig.h"
-#include "util/sanitize.h"
+#include "util/depth.h"
 #include "util/test.h"
 
 enum { SHIFT_CONTEXT = 224 };
 
-#if TEST_SANITIZED
-#define RUNS 40
-#else
-#define RUNS 300
-#endif
+#define RUNS test_depth(24, 100, 300)
 
 static struct answer A, B, expected;
 

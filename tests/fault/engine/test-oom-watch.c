@@ -13,14 +13,10 @@
 
 #include "fault/fault.h"
 #include "unit/engine/watch-rig.h"
-#include "util/sanitize.h"
+#include "util/depth.h"
 #include "util/test.h"
 
-#if TEST_SANITIZED
-#define RUNS 40
-#else
-#define RUNS 150
-#endif
+#define RUNS test_depth(24, 60, 150)
 
 enum { MAX_IDS = 1 << 16 };
 

@@ -6,12 +6,12 @@
  */
 #include "../../unit/store/store-fixture.h"
 #include "fault-vfs.h"
-#include "util/sanitize.h"
+#include "util/depth.h"
 #include <errno.h>
 
 #define N_STEPS 17
 /* Of the calls that may fail; a sanitizer looks at the store's own code. */
-#define STRIDE (TEST_SANITIZED ? 7 : 1)
+#define STRIDE ((long)test_depth(11, 3, 1))
 
 /* The longest prefix of b's tokens that is on disk. */
 static int find_prefix(struct store *s, struct err *e) {

@@ -6,14 +6,14 @@
 #include "../../unit/store/store-fixture.h"
 #include "base/file.h"
 #include "fault/loop.h"
-#include "util/sanitize.h"
+#include "util/depth.h"
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/stat.h>
 
 /* One call of SQLite's makes dozens of allocations, which all end in the same -ERR_NOMEM of the store. Which
  * of them may fail is another part in each attempt. A sanitizer looks at the store's own code. */
-#define EACH (TEST_SANITIZED ? 23 : 7)
+#define EACH test_depth(41, 13, 7)
 
 #define MAX_ALLOCATIONS 100000
 

@@ -30,14 +30,6 @@
 #include "util/sanitize.h"
 #include "util/tiny-model.h"
 
-#if TEST_TSAN
-#define N_PROGRAMS 60
-#elif TEST_ASAN
-#define N_PROGRAMS 150
-#else
-#define N_PROGRAMS 2000
-#endif
-
 enum {
         N_SLOTS = 20, /* conversations */
         N_UIDS = 3,

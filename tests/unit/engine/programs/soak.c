@@ -20,6 +20,7 @@
 #include "base/util.h"
 #include "life.h"
 #include "util/arch-build.h"
+#include "util/depth.h"
 
 enum {
         MAX_JOBS = 64,
@@ -34,7 +35,7 @@ static struct {
         const char *replay, *arch;
         bool verbose, self_test, no_q8;
         char dir[200], models[N_MODELS][256];
-} args = {.first = 1, .n_programs = N_PROGRAMS, .n_jobs = 1, .shrink_sec = SHRINK_SEC};
+} args = {.first = 1, .n_jobs = 1, .shrink_sec = SHRINK_SEC};
 
 /* What a child tells. */
 struct message {
@@ -384,8 +385,8 @@ static int run_archs(void) {
 
         if (strcmp(args.arch, "all"))
                 return run_arch(args.arch);
-        /* Sanitizers make it slow, and look at code that many architectures share: every third will do. */
-        for (size_t i = 0; i < arch_build_n() && r == 0; i += TEST_SANITIZED ? 3 : 1)
+        /* Sanitizers make it slow, and look at code that many architectures share: some will do. */
+        for (size_t i = 0; i < arch_build_n() && r == 0; i += test_depth(6, 1, 1))
                 r = run_arch(arch_build_name(i));
         return r;
 }
@@ -462,7 +463,7 @@ static const char help[] =
         "Random programs of what can happen to conversations, each compared with a computation\n"
         "that never evicts. A mismatch ends the run with the shortest program that shows it.\n"
         "\n"
-        "  --programs N     how many (default 2000)\n"
+        "  --programs N     how many (default: what CI has time for; 2000 with CONFAB_TEST_FULL)\n"
         "  --seed S         of the first one; the others follow (default 1)\n"
         "  --jobs N         so many at the same time (default 1)\n"
         "  --arch NAME      on a small model of this architecture, or of each one (all)\n"
@@ -511,6 +512,9 @@ static int parse_args(int argc, char **argv) {
                         return -1;
                 }
         args.n_jobs = MIN(MAX(args.n_jobs, 1u), (unsigned)MAX_JOBS);
+        if (args.n_programs == 0)
+                args.n_programs = args.arch ? test_depth(8, 120, 500)
+                                            : test_depth(TEST_TSAN ? 30 : 60, 600, 2000);
         return optind == argc ? 0 : -1;
 }
 
