@@ -55,7 +55,3 @@ const struct spill_codec *spill_codec_find(unsigned id);
 size_t spill_codec_scratch_size(size_t max_section_size);
 /* Whether codecs may be given these arrays for a section of @n bytes. */
 bool spill_codec_check(const struct spill_array *arrays, size_t n_arrays, size_t n);
-/* Tests and benchmarks: use nothing above @isa (0 generic, 1 AVX2, 2 AVX-512; 3, as at the start:
- * the fastest mixture), process-wide. The bytes do not depend on it. Returns the level that is in use
- * from now on, 0 to 2. */
-int spill_codec_set_isa(int isa);

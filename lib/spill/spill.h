@@ -214,6 +214,17 @@ enum { SPILL_UNSETTLED_MAX = 8 << 20 };
  * room for. */
 uint64_t spill_stored_max(struct spill *s, size_t raw_size);
 
+/* --- instruction sets of the codec --- */
+
+/* SPILL_ISA_BEST: what is fastest here, a mixture. */
+enum spill_isa { SPILL_ISA_GENERIC, SPILL_ISA_AVX2, SPILL_ISA_AVX512, SPILL_ISA_BEST };
+
+/* Packs and unpacks with nothing above @isa from now on, in the whole process: a cap for tests and measurements.
+ * The bytes do not depend on it. Returns spill_isa(). Any thread. */
+int spill_cap_isa(int isa);
+/* The greatest set that is in use, at most SPILL_ISA_AVX512. Any thread. */
+int spill_isa(void);
+
 /* --- the codec of new records; choice.c has the policy --- */
 
 struct spill_choice {

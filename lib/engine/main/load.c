@@ -9,8 +9,16 @@
 #include "engine/main/main.h"
 #include "gguf/gguf.h"
 #include "kern/kern.h"
+#include "spill/spill.h"
 
 #define MOST_THREADS 1024u /* the limit of "auto", and of lib/kern */
+
+/* Spilled memory is packed by kernels of its own, which are the whole process's. */
+static void cap_codec(uint32_t isa) {
+        (void)spill_cap_isa(isa == KERN_GENERIC                        ? SPILL_ISA_GENERIC
+                            : isa == KERN_AVX2 || isa == KERN_AVX_VNNI ? SPILL_ISA_AVX2
+                                                                       : SPILL_ISA_BEST);
+}
 
 static int load_model(struct engine *engine, struct err *e) {
         struct model_options mo = {.kv_type = engine_kv_type(engine), .context = engine->o.context};
@@ -24,6 +32,7 @@ static int load_model(struct engine *engine, struct err *e) {
         r = gguf_open(&engine->gguf, engine->model_path, e);
         if (r < 0)
                 return r; /* the error names the file itself */
+        cap_codec(engine->o.max_isa);
         r = kern_new(&engine->kern, threads, isa, e);
         if (r == 0)
                 r = identity_open_model(engine, &mo, e);

@@ -105,4 +105,3 @@ void kv_encode_rest(struct kv_writer *w, const kv_place *places, size_t n);
 
 /* The kernels to use now; codec/cpu.c. */
 void kv_kernels_get(struct kv_kernels *ret);
-int kv_kernels_isa(void); /* as spill_codec_set_isa() */

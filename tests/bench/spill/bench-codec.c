@@ -240,7 +240,7 @@ static void print_speeds(struct bench *b) {
         static const char *const isa_names[] = {"generic", "avx2", "avx512"};
         const struct spill_codec *kv = spill_codec_find(SPILL_CODEC_KV);
         const struct spill_codec *lz4 = spill_codec_find(SPILL_CODEC_LZ4);
-        int best = spill_codec_set_isa(2);
+        int best = spill_cap_isa(2);
 
         printf("\n| GB/s | encode | decode | decode, many |\n|---|---:|---:|---:|\n");
         printf("| memcpy | %.2f | %.2f | %.2f |\n", speed(b, NULL, 0), speed(b, NULL, 1),
@@ -249,7 +249,7 @@ static void print_speeds(struct bench *b) {
         printf(" %.2f |", speed(b, lz4, 1));
         printf(" %.2f |\n", speed(b, lz4, MAX_JOBS));
         for (int isa = 0; isa <= best; isa++) {
-                (void)spill_codec_set_isa(isa);
+                (void)spill_cap_isa(isa);
                 printf("| kv %s | %.2f |", isa_names[isa], speed(b, kv, 0));
                 printf(" %.2f |", speed(b, kv, 1));
                 need(memcmp(b->back, b->blocks, b->h.n_blocks * b->h.block_size) == 0 ? b : NULL);

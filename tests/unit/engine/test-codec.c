@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "rig.h"
+#include "spill/spill.h"
 #include "store/store.h"
 #include "util/test.h"
 
@@ -167,11 +169,31 @@ static void test_set(void **state) {
         erig_close(&r);
 }
 
+/* A cap on instruction sets is one on those that pack, too; without one it is gone. */
+static void test_capped(void **state) {
+        const struct {
+                uint32_t isa;
+                enum spill_isa most;
+        } caps[] = {{ENGINE_ISA_GENERIC, SPILL_ISA_GENERIC}, {ENGINE_ISA_AVX_VNNI, SPILL_ISA_AVX2},
+                {UINT32_MAX, SPILL_ISA_AVX512}};
+        const int best = spill_cap_isa(SPILL_ISA_BEST);
+        struct engine_options o = options();
+        struct erig r;
+
+        for (size_t i = 0; i < ARRAY_SIZE(caps); i++) {
+                o.max_isa = caps[i].isa;
+                erig_open(&r, &o);
+                assert_int_equal(spill_isa(), MIN(best, (int)caps[i].most));
+                erig_close(&r);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_by_disk),
                 cmocka_unit_test(test_full),
                 cmocka_unit_test(test_set),
+                cmocka_unit_test(test_capped),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 
 #include "spill/codec.h"
 #include "spill/codec/checksum.h"
+#include "spill/spill.h"
 #include "util/test.h"
 
 enum { N_ISA = 3, SIZE = 5000 };
@@ -31,7 +32,7 @@ static void test_values(void **state) {
 
         fill(data);
         for (int isa = 0; isa < N_ISA; isa++) {
-                (void)spill_codec_set_isa(isa);
+                (void)spill_cap_isa(isa);
                 for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
                         assert_int_equal(spill_checksum(data, expected[i].n), expected[i].value);
         }
@@ -47,11 +48,11 @@ static void test_all_sizes(void **state) {
                 uint64_t value;
 
                 assert_non_null(copy);
-                (void)spill_codec_set_isa(0);
+                (void)spill_cap_isa(0);
                 value = spill_checksum(at, n);
                 memcpy(copy, at, n);
                 for (int isa = 1; isa < N_ISA; isa++) {
-                        (void)spill_codec_set_isa(isa);
+                        (void)spill_cap_isa(isa);
                         assert_int_equal(spill_checksum(copy, n), value);
                         if (n > 0) {
                                 copy[n * 2 / 3] ^= 0x40;
@@ -70,6 +71,6 @@ int main(void) {
         };
         int r = cmocka_run_group_tests(tests, NULL, NULL);
 
-        (void)spill_codec_set_isa(N_ISA - 1);
+        (void)spill_cap_isa(N_ISA - 1);
         return r;
 }

@@ -36,7 +36,7 @@ static void rig_deinit(struct rig *r) {
         free(r->scratch);
         for (size_t i = 0; i < 3; i++)
                 free(r->back[i]);
-        (void)spill_codec_set_isa(2);
+        (void)spill_cap_isa(2);
 }
 
 /* Decode src[0..n) with every instruction set. */
@@ -49,7 +49,7 @@ static void try(struct rig *r, const uint8_t *src, size_t n) {
         if (n > 0)
                 memcpy(exact, src, n);
         for (int isa = 0; isa < 3; isa++) {
-                (void)spill_codec_set_isa(isa);
+                (void)spill_cap_isa(isa);
                 result[isa] = spill_codec_find(SPILL_CODEC_KV)
                                       ->decode(r->back[isa], s->n, exact, n, s->arrays, s->n_arrays,
                                               r->scratch);

@@ -40,7 +40,7 @@ static size_t round_trip(
         for (int isa = 0; isa < 3; isa++) {
                 uint8_t *exact;
 
-                (void)spill_codec_set_isa(isa);
+                (void)spill_cap_isa(isa);
                 memset(r->scratch, garbage, scratch_size);
                 n[isa] = c->encode(
                         r->out[isa], r->max, r->block, s->n, s->arrays, s->n_arrays, r->scratch);
@@ -58,7 +58,7 @@ static size_t round_trip(
                 assert_memory_equal(r->back, r->block, s->n);
                 free(exact);
         }
-        (void)spill_codec_set_isa(2);
+        (void)spill_cap_isa(2);
         return n[0];
 }
 
@@ -92,7 +92,7 @@ static size_t check(const struct section *s, enum data data, uint64_t seed) {
 
 /* Levels above the processor's run the best that it has: a lack is told, not passed over. */
 static void test_isas(void **state) {
-        if (spill_codec_set_isa(2) < 2) {
+        if (spill_cap_isa(2) < 2) {
                 print_message("SKIP: this processor lacks the codec's AVX-512 level: not tested\n");
                 skip();
         }
@@ -175,7 +175,7 @@ static void test_many(void **state) {
         for (size_t round = 0; round < 150; round++) {
                 size_t n = round % (N + 1);
 
-                (void)spill_codec_set_isa((int)(round % 3));
+                (void)spill_cap_isa((int)(round % 3));
                 for (size_t i = 0; i < n; i++) {
                         uint64_t r = next_random(&seed);
                         const struct section *k = &s[(r >> 8) % ARRAY_SIZE(s)];
@@ -209,7 +209,7 @@ static void test_many(void **state) {
                         free(out[i]);
                 }
         }
-        (void)spill_codec_set_isa(2);
+        (void)spill_cap_isa(2);
         free(block);
         free(alone);
         free(scratch);
@@ -252,8 +252,8 @@ static void test_rows(void **state) {
         assert_null(spill_codec_find(3));
         assert_string_equal(spill_codec_find(SPILL_CODEC_KV)->name, "kv");
         assert_int_equal(spill_codec_scratch_size(1) % 64, 0);
-        assert_int_equal(spill_codec_set_isa(-1), 0);
-        assert_in_range(spill_codec_set_isa(99), 0, 2);
+        assert_int_equal(spill_cap_isa(-1), 0);
+        assert_in_range(spill_cap_isa(99), 0, 2);
 }
 
 int main(void) {
