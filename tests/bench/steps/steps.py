@@ -88,6 +88,8 @@ def part_beside(b):
                         ",".join(map(str, shares)))
         shutil.rmtree(state)
         curves[n] = [point(got, share, prompt) for share in shares]
+        note(f"{n} replies, mean interval and speed of the prompt: " + ", ".join(
+            f"{p['share']} %: {p['mean']:.2f}, {p['speed']:.0%}" for p in curves[n]))
         grid = Grid("prefill-share", "interval alone", "p99", "beside", "p99", "growth", "mean", "prompt tokens/s",
                     "of alone", "work")
         for p in curves[n]:
@@ -98,8 +100,8 @@ def part_beside(b):
                         f" the prompt alone {prompt / got['beside.prompt.alone'][0]:.0f} tokens/s;"
                         f" work: the part of its speed alone that the prompt has, and that of the replies")
         b.table.grid(grid)
-    if not quick:
-        draw(curves, os.path.join(b.o.scratch, "beside.svg"))
+        if not quick: # each time: it takes long
+            draw(curves, os.path.join(b.o.svg or b.o.scratch, "beside.svg"))
 
 
 STEPS_PARTS = {"rows": part_rows, "beside": part_beside}
