@@ -53,6 +53,7 @@ FAILURES = os.path.join(BUILD, 'page-failures')
 PAGE = os.path.join(source, 'client/gateway/page')
 BASE = '/confab/v1'
 ALL = BASE + '/conversations'
+FULL = bool(os.environ.get('CONFAB_TEST_FULL')) # as tests/util/depth.h
 GREEDY = {'temperature': 0}
 TOKEN = 'token-of-the-page-tests'
 LONG_MODEL = 'tiny:mamba', '65536' # reads 2,000 turns in a second; what it says is noise
@@ -281,6 +282,12 @@ def missing():
 def skip(words):
     """For tests: ends this one, which is then said at the end of the run."""
     raise Skip(words)
+
+
+def only_full():
+    """Ends this test but in a run that has hours."""
+    if not FULL:
+        skip('only with CONFAB_TEST_FULL (tools/check --full)')
 
 
 def keep_failure(r, name):
