@@ -23,7 +23,8 @@ chosen = [test for test in introspect('tests')
 if not chosen:
     sys.exit(f'no test matches {pattern}')
 if kind == 'tests':
-    print('\n'.join(test['name'] for test in chosen))
+    # Once each: meson runs a test as often as it is named, and gives up when it has run one twice.
+    print('\n'.join(dict.fromkeys(test['name'] for test in chosen)))
 else:
     needed = {target for test in chosen for target in test['depends']}
     print('\n'.join(os.path.relpath(name, os.path.realpath(build))

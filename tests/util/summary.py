@@ -3,7 +3,8 @@
 """summary.py [--final] RUN=TESTLOG.JSON...: counts the results of meson's test runs.
 
 A program that writes TAP counts by its cases, any other as one. For one run: a line with the
-counts, after the end of each failed test's output and the names and reasons of what was skipped.
+counts, after the end of each failed test's output and the names and reasons of what was skipped; the exit status
+says whether one failed.
 With --final, over all runs: the names of what failed, then the one line that tools/check promises;
 the exit status says whether all is well.
 """
@@ -75,7 +76,7 @@ def main(args):
     for name in counts.skipped:
         print(f'skipped: {name}')
     print(f'{args[0].split("=")[0]}: {counts}')
-    return 0
+    return 1 if counts.failed else 0
 
 
 sys.exit(main(sys.argv[1:]))

@@ -2,8 +2,9 @@
 /*
  * bench-beside MODEL DIR THREADS STREAMS HISTORY PROMPT SHARE,SHARE,...: the interval between the tokens of
  * STREAMS replies without a prompt and while one of PROMPT tokens is computed, and how fast that goes,
- * through engine.h, for each prefill-share. First, how fast the prompt is alone. The streams have HISTORY
- * tokens behind them. All are of one user.
+ * through engine.h, for each prefill-share. First, how fast the prompt is alone. The streams begin with HISTORY
+ * tokens behind them, and go on meanwhile: so the intervals without a prompt are those before it and, at the depth
+ * that was reached, those after it. All are of one user, and nothing is drafted: a prompt takes its place.
  *
  * For each share: beside.interval.alone, beside.interval.beside (all intervals, in seconds) and
  * beside.prompt (seconds until the first token of the prompt's reply), with .SHARE behind the names.
@@ -21,7 +22,7 @@
 #define MAX_STREAMS 64
 #define MAX_SHARES 16
 #define MAX_INTERVALS 100000
-#define ALONE 40 /* intervals of each stream without a prompt */
+#define ALONE 40 /* intervals of each stream without a prompt, before it and after */
 
 struct beside {
         struct drive d;
@@ -35,6 +36,8 @@ struct beside {
         } streams[MAX_STREAMS];
         double *intervals; /* [MAX_INTERVALS], being collected */
         size_t n;
+        double alone[2 * ALONE * MAX_STREAMS + 2 * MAX_STREAMS];
+        size_t n_alone;
         struct stream asked; /* the prompt */
         double first;        /* when its reply began; 0: not yet */
 };
@@ -112,11 +115,21 @@ static uint32_t fewest(const struct beside *b) {
         return n;
 }
 
-static void put(struct beside *b, const char *what, uint32_t share) {
+static void put(const char *what, uint32_t share, const double *intervals, size_t n) {
         char name[64];
 
         snprintf(name, sizeof(name), "beside.interval.%s.%u", what, share);
-        bench_put(name, b->intervals, b->n);
+        bench_put(name, intervals, n);
+}
+
+/* Intervals of the replies alone. */
+static void collect_alone(struct beside *b) {
+        b->n = 0;
+        for (uint32_t at = fewest(b); fewest(b) < at + ALONE;)
+                take_event(b);
+        b->n = MIN(b->n, ARRAY_SIZE(b->alone) - b->n_alone);
+        memcpy(b->alone + b->n_alone, b->intervals, b->n * sizeof(*b->alone));
+        b->n_alone += b->n;
 }
 
 static void measure(struct beside *b, uint32_t share) {
@@ -130,10 +143,8 @@ static void measure(struct beside *b, uint32_t share) {
                         2) /* one prompt after another: this one is no part of it */
                         take_event(b);
         }
-        b->n = 0;
-        for (uint32_t at = fewest(b); fewest(b) < at + ALONE;)
-                take_event(b);
-        put(b, "alone", share);
+        b->n_alone = 0;
+        collect_alone(b);
         b->n = 0;
         b->first = 0;
         b->asked.ended = false;
@@ -141,16 +152,18 @@ static void measure(struct beside *b, uint32_t share) {
         ask(b, b->prompt, 1, &b->asked.handle);
         while (b->first == 0)
                 take_event(b);
-        put(b, "beside", share);
+        put("beside", share, b->intervals, b->n);
         snprintf(name, sizeof(name), "beside.prompt.%u", share);
         bench_put1(name, b->first - start);
+        while (!b->asked.ended)
+                take_event(b);
+        collect_alone(b);
+        put("alone", share, b->alone, b->n_alone);
         for (uint32_t i = 0; i < b->n_streams; i++)
                 engine_cancel(b->d.en, b->streams[i].handle);
         for (uint32_t i = 0; i < b->n_streams; i++)
                 while (!b->streams[i].ended)
                         take_event(b);
-        while (!b->asked.ended)
-                take_event(b);
 }
 
 static void measure_alone(struct beside *b) {
@@ -169,7 +182,7 @@ static void measure_alone(struct beside *b) {
 }
 
 int main(int argc, char **argv) {
-        struct beside b = {.seed = 17};
+        static struct beside b = {.seed = 17};
         struct engine_options o = ENGINE_OPTIONS_DEFAULT;
         uint32_t shares[MAX_SHARES];
         size_t n_shares;
@@ -186,6 +199,7 @@ int main(int argc, char **argv) {
         b.intervals = need(calloc(MAX_INTERVALS, sizeof(*b.intervals)));
         o.max_active = b.n_streams + 1;
         o.spill_delay_ms = UINT32_MAX;
+        o.speculation = false;
         for (size_t i = 0; i < n_shares; i++) {
                 char dir[4096];
 

@@ -7,7 +7,7 @@ import shutil
 from report import Grid, median, note, seconds
 
 STREAMS = (1, 4, 8)
-SHARES = (20, 33, 50, 67, 80, 100)
+SHARES = (25, 50, 75, 100)
 
 
 def percentile(values, part):
