@@ -12,7 +12,7 @@
  *    region.
  * 2. `pending` is the number of unfinished tasks; the region ends when it is 0.
  * 3. Both words are futexes. Waiters spin for SPIN_USEC first, because the next region of a token
- *    usually starts within that time; then they sleep, so an idle pool uses no CPU. Before sleeping
+ *    usually starts within that time, and the last task of a batch's region ends; then they sleep, so an idle pool uses no CPU. Before sleeping
  *    a thread raises its flag and has the kernel compare the word; the other side changes the word
  *    before it reads the flag (all sequentially consistent), so no wake-up is lost.
  */
@@ -29,7 +29,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
-#define SPIN_USEC 30
+#define SPIN_USEC 200
 #define STOP UINT32_MAX
 #define CACHE_LINE 64
 

@@ -2,6 +2,7 @@
 /* Rounding of activations to int8 blocks, in the layouts of block-avx2.h. */
 #include "kern/x86/block-avx2.h"
 #include "kern/x86/packed-layout.h"
+#include "kern/x86/transpose8.h"
 
 /* Round one block of x at 1/d = inverse to q; returns the sum of the int8. */
 static int32_t round_block(const float *x, float inverse, int8_t *q) {
@@ -40,28 +41,6 @@ static float block_scale(const float *x, float *ret_inverse) {
         return d;
 }
 
-/* 8 tokens' 32 bytes to 8 registers of 4 bytes of each token. */
-static void transpose8(const __m256i *v, uint8_t *to) {
-        __m256i a[8], b[8];
-
-        for (int i = 0; i < 4; i++) {
-                a[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
-                a[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
-        }
-        for (int i = 0; i < 2; i++) {
-                b[4 * i] = _mm256_unpacklo_epi64(a[4 * i], a[4 * i + 2]);
-                b[4 * i + 1] = _mm256_unpackhi_epi64(a[4 * i], a[4 * i + 2]);
-                b[4 * i + 2] = _mm256_unpacklo_epi64(a[4 * i + 1], a[4 * i + 3]);
-                b[4 * i + 3] = _mm256_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
-        }
-        for (int i = 0; i < 4; i++) {
-                _mm256_store_si256(
-                        (__m256i *)(to + 64 * i), _mm256_permute2x128_si256(b[i], b[i + 4], 0x20));
-                _mm256_store_si256((__m256i *)(to + 64 * (i + 4)),
-                        _mm256_permute2x128_si256(b[i], b[i + 4], 0x31));
-        }
-}
-
 /* One block of the n tokens from x on. */
 static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
         _Alignas(32) int8_t q[KERN_ACT_UNIT][KERN_ACT_BLOCK];
@@ -78,8 +57,13 @@ static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
                 else
                         memset(q[t], 0, sizeof(q[t]));
         }
-        for (size_t t = 0; t < KERN_ACT_UNIT; t += 8)
-                transpose8((const __m256i *)q[t], dst + 4 * t);
+        for (size_t t = 0; t < KERN_ACT_UNIT; t += 8) {
+                __m256i v[8];
+
+                transpose8((const __m256i *)q[t], v);
+                for (int k = 0; k < 8; k++)
+                        _mm256_store_si256((__m256i *)(dst + 64 * k + 4 * t), v[k]);
+        }
         memcpy(dst + PACKED_SCALES, d, sizeof(d));
         memcpy(dst + PACKED_SUMS, sums, sizeof(sums));
 }

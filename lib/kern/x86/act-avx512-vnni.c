@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rounding of activations to int8 blocks, in the layouts of block-avx512-vnni.h. */
 #include "kern/x86/block-avx512-vnni.h"
+#include "kern/x86/transpose8.h"
 
 /* Greatest magnitude in a block, as bits (NaN above infinity). */
 static uint32_t block_amax(const float *x) {
@@ -73,9 +74,7 @@ static void round_group(const float *x, size_t n_blocks, uint8_t *dst) {
 
 /* Block b of the n tokens from x on. */
 static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
-        const __m512i at = _mm512_mullo_epi32(_mm512_set1_epi32(KERN_ACT_BLOCK),
-                _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
-        _Alignas(64) uint8_t q[KERN_ACT_UNIT][KERN_ACT_BLOCK] = {0};
+        __m256i q[KERN_ACT_UNIT], v[8];
         uint32_t amax[16] = {0};
         int32_t sums[16] = {0};
         float inverse[16];
@@ -86,15 +85,16 @@ static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
         d = scales(amax, &id);
         _mm512_store_ps(dst + PACKED_SCALES, d);
         _mm512_storeu_ps(inverse, id);
-        for (size_t t = 0; t < n; t++) {
-                __m256i v;
-
-                sums[t] = round_block(x + t * ldx, inverse[t], &v);
-                _mm256_store_si256((__m256i *)q[t], v);
-        }
+        for (size_t t = 0; t < n; t++)
+                sums[t] = round_block(x + t * ldx, inverse[t], &q[t]);
+        for (size_t t = n; t < KERN_ACT_UNIT; t++)
+                q[t] = _mm256_setzero_si256();
         memcpy(dst + PACKED_SUMS, sums, sizeof(sums));
-        for (size_t k = 0; k < KERN_ACT_BLOCK / 4; k++)
-                _mm512_store_si512(dst + 64 * k, _mm512_i32gather_epi32(at, q[0] + 4 * k, 1));
+        for (size_t t = 0; t < KERN_ACT_UNIT; t += 8) {
+                transpose8(q + t, v);
+                for (size_t k = 0; k < 8; k++)
+                        _mm256_store_si256((__m256i *)(dst + 64 * k + 4 * t), v[k]);
+        }
 }
 
 void kern_avx512_vnni_act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
