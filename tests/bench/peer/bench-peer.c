@@ -84,6 +84,8 @@ static void open_rig(struct rig *r, char **argv) {
         ledger_set_budget(
                 &r->ledger, 2 * seq_need(r->pool, r->max_tokens, r->max_tokens) +
                                     MAX_STREAMS * seq_need(r->pool, r->info.block_tokens, 1));
+        /* As the engine's pool does: what is freed is taken again, without the system's clearing its pages. */
+        seq_pool_set_spare(r->pool, seq_need(r->pool, r->max_tokens, r->max_tokens));
         make_pattern(r);
 }
 
@@ -130,6 +132,15 @@ static int32_t greatest(const float *logits, uint32_t n) {
         return (int32_t)best;
 }
 
+/* The state before the tokens is nobody's any more, as in the engine. */
+static void commit(struct rig *r, struct seq *s, uint32_t n) {
+        uint32_t before = seq_n_tokens(s);
+
+        seq_commit(s, n);
+        if (r->info.shape.size[SEQ_STATE] > 0 && before > 0)
+                seq_drop(s, SEQ_STATE, before - 1);
+}
+
 /* Compute and commit @n tokens of one sequence in one call; logits of the last one if @last. */
 static void compute(struct rig *r, struct seq *s, uint32_t n, bool last) {
         static struct model_token batch[ENGINE_MAX_BATCH];
@@ -144,7 +155,7 @@ static void compute(struct rig *r, struct seq *s, uint32_t n, bool last) {
         (void)model_forward(r->work, batch, n, NULL); /* cannot fail */
         if (last)
                 (void)greatest(model_logits(r->work, 0), r->info.n_vocab);
-        seq_commit(s, n);
+        commit(r, s, n);
 }
 
 static double prefill(struct rig *r, uint32_t depth, uint32_t n) {
@@ -174,7 +185,7 @@ static void step(struct rig *r, struct seq *const *s, int32_t *tokens, uint32_t 
         for (uint32_t i = 0; i < n; i++) {
                 (void)greatest(model_logits(r->work, i), r->info.n_vocab);
                 tokens[i] = any_token(r);
-                seq_commit(s[i], 1);
+                commit(r, s[i], 1);
         }
 }
 
