@@ -12,9 +12,10 @@
  *    region.
  * 2. `pending` is the number of unfinished tasks; the region ends when it is 0.
  * 3. Both words are futexes. Waiters spin for SPIN_USEC first, because the next region of a token
- *    usually starts within that time, and the last task of a batch's region ends; then they sleep, so an idle pool uses no CPU. Before sleeping
- *    a thread raises its flag and has the kernel compare the word; the other side changes the word
- *    before it reads the flag (all sequentially consistent), so no wake-up is lost.
+ *    usually starts within that time, and the last task of a batch's region ends; then they sleep,
+ *    so an idle pool uses no CPU. Before sleeping a thread raises its flag and has the kernel compare
+ *    the word; the other side changes the word before it reads the flag (all sequentially
+ *    consistent), so no wake-up is lost.
  */
 #include "kern/kern-isa.h"
 #include "kern/cpu.h"

@@ -57,13 +57,8 @@ static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
                 else
                         memset(q[t], 0, sizeof(q[t]));
         }
-        for (size_t t = 0; t < KERN_ACT_UNIT; t += 8) {
-                __m256i v[8];
-
-                transpose8((const __m256i *)q[t], v);
-                for (int k = 0; k < 8; k++)
-                        _mm256_store_si256((__m256i *)(dst + 64 * k + 4 * t), v[k]);
-        }
+        for (size_t t = 0; t < KERN_ACT_UNIT; t += 8)
+                transpose8((const __m256i *)q[t], dst + 4 * t);
         memcpy(dst + PACKED_SCALES, d, sizeof(d));
         memcpy(dst + PACKED_SUMS, sums, sizeof(sums));
 }

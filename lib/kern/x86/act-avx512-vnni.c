@@ -74,7 +74,7 @@ static void round_group(const float *x, size_t n_blocks, uint8_t *dst) {
 
 /* Block b of the n tokens from x on. */
 static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
-        __m256i q[KERN_ACT_UNIT], v[8];
+        __m256i q[KERN_ACT_UNIT];
         uint32_t amax[16] = {0};
         int32_t sums[16] = {0};
         float inverse[16];
@@ -90,11 +90,8 @@ static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
         for (size_t t = n; t < KERN_ACT_UNIT; t++)
                 q[t] = _mm256_setzero_si256();
         memcpy(dst + PACKED_SUMS, sums, sizeof(sums));
-        for (size_t t = 0; t < KERN_ACT_UNIT; t += 8) {
-                transpose8(q + t, v);
-                for (size_t k = 0; k < 8; k++)
-                        _mm256_store_si256((__m256i *)(dst + 64 * k + 4 * t), v[k]);
-        }
+        for (size_t t = 0; t < KERN_ACT_UNIT; t += 8)
+                transpose8(q + t, dst + 4 * t);
 }
 
 void kern_avx512_vnni_act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {

@@ -2,9 +2,10 @@
 #pragma once
 /* For the layouts of activations whose lanes are tokens. Only for files built with the flags of AVX2. */
 #include <immintrin.h>
+#include <stdint.h>
 
-/* 32 bytes of each of 8 tokens become 8 registers: bytes 4k to 4k + 3 of each token are in register k. */
-static inline void transpose8(const __m256i *v, __m256i *ret) {
+/* 32 bytes of each of 8 tokens: bytes 4k to 4k + 3 of all of them to @to + 64 * k, half of a register of 16 tokens. */
+static inline void transpose8(const __m256i *v, uint8_t *to) {
         __m256i a[8], b[8];
 
         for (int i = 0; i < 4; i++) {
@@ -18,7 +19,9 @@ static inline void transpose8(const __m256i *v, __m256i *ret) {
                 b[4 * i + 3] = _mm256_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
         }
         for (int i = 0; i < 4; i++) {
-                ret[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
-                ret[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
+                _mm256_store_si256(
+                        (__m256i *)(to + 64 * i), _mm256_permute2x128_si256(b[i], b[i + 4], 0x20));
+                _mm256_store_si256((__m256i *)(to + 64 * (i + 4)),
+                        _mm256_permute2x128_si256(b[i], b[i + 4], 0x31));
         }
 }

@@ -7,7 +7,7 @@ import shutil
 from report import Grid, median, note, seconds
 
 STREAMS = (1, 4, 8)
-SHARES = (33, 50, 67, 100) # 33: half as long again between tokens
+SHARES = (33, 50, 67, 100) # 33: about half as long again between tokens
 
 
 def percentile(values, part):
