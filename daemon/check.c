@@ -258,6 +258,9 @@ static void say_model(struct report *p, const struct settings *s, const struct e
                 v->remembered && !s->verify_model ? " (as the register remembers it)" : "");
         say(p, "  weights: %s of a file of %s", BYTES_TEXT(m->weights_size),
                 BYTES_TEXT(v->file_size));
+        if (m->repacked_size)
+                say(p, "  repacked in RAM for %s: %s of them", m->isa,
+                        BYTES_TEXT(m->repacked_size));
         say(p, "  computed with: %u threads, %s", v->n_threads, m->isa);
 }
 

@@ -26,6 +26,7 @@ struct engine_options engine_options_of(const struct settings *s) {
                 .spill_delay_ms = s->spill_delay ? (uint32_t)(s->spill_delay / 1000) : UINT32_MAX,
                 .spill_codec = (uint32_t)s->spill_codec,
                 .speculation = s->speculation,
+                .repack = s->repack,
                 .max_isa = (uint32_t)s->max_isa,
                 .fingerprint = s->model_fingerprint,
                 .verify_model = s->verify_model,

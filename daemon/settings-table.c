@@ -91,6 +91,15 @@ const struct setting settings_table[] = {
                         "relative, several in one step. auto: as far as replies get faster by it. "
                         "No reply changes by it. Models with recurrent states do not do it.",
                 .reloadable = true},
+        {"repack", SETTING_CHOICE, AT(repack), .initial = "auto", .choices = auto_off,
+                .metavar = "AUTO|OFF",
+                .help = "Copy weights, once at the start, into a layout that this processor "
+                        "computes faster, "
+                        "most of all for several conversations at once. No reply changes by it. "
+                        "auto: if there is RAM "
+                        "for them beside pool-size; then they are in memory once, as before, but "
+                        "not shared with other "
+                        "processes that use the file. off: they stay in the file's map."},
         {"default-max-tokens", SETTING_COUNT, AT(default_max_tokens), 1, 1u << 24, "512",
                 .metavar = "N",
                 .help = "Length limit of a reply whose request names none, in tokens."},

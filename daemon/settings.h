@@ -17,7 +17,7 @@ struct settings {
         /* engine */
         uint64_t pool_size; /* 0: auto */
         uint64_t threads, context, kv_type, batch_tokens, prefill_share, max_active,
-                default_max_tokens, speculation;
+                default_max_tokens, speculation, repack;
         uint64_t max_conversations, max_user_requests, max_queued, max_user_tenants, max_throwaways;
         uint64_t spill_delay;                                          /* usec; 0: never */
         uint64_t spill_codec;                                          /* UINT32_MAX: auto */

@@ -279,6 +279,18 @@ int file_map_open(struct file_map *ret, const char *path, struct err *e) {
         return 0;
 }
 
+void file_map_forget(const struct file_map *m, const void *data, size_t size) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), from, to;
+        uintptr_t at = (uintptr_t)data, base = (uintptr_t)m->data;
+
+        if (!m->data || at < base || at - base > m->size || size > m->size - (at - base))
+                return;
+        from = align_up(at - base, page);
+        to = (at - base + size) / page * page;
+        if (from < to)
+                (void)madvise((uint8_t *)base + from, to - from, MADV_DONTNEED);
+}
+
 void file_map_close(struct file_map *m) {
         if (!m)
                 return;

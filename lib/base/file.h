@@ -35,3 +35,6 @@ struct file_map {
 #define FILE_MAP_NULL ((struct file_map){.fd = -1})
 int file_map_open(struct file_map *ret, const char *path, struct err *e);
 void file_map_close(struct file_map *m);
+/* Pages that lie within these bytes leave the process's memory until they are read again. Bytes of
+ * something else: nothing happens. */
+void file_map_forget(const struct file_map *m, const void *data, size_t size);

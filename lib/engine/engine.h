@@ -127,6 +127,8 @@ struct engine_options {
         const char *chat_format;
         /* Compute more than one token of a reply in a step where that is faster; no reply changes by it. */
         bool speculation;
+        /* Copy weights into a layout that is computed faster, where there is RAM for it. */
+        bool repack;
         /* Reports the progress of opening, on the thread that opens; may be NULL. A result other
          * than 0 stops the opening with -ERR_CANCELLED. Signals are blocked meanwhile, so that it may look for
          * those that are pending. */
@@ -147,6 +149,7 @@ struct engine_options {
                 .spill_delay_ms = 1000,                                                            \
                 .spill_codec = UINT32_MAX,                                                         \
                 .speculation = true,                                                               \
+                .repack = true,                                                                    \
                 .max_isa = UINT32_MAX})
 
 /* Loads the model, opens the register, sweeps the spill folder, starts the threads. -ERR_BUSY:
@@ -186,7 +189,7 @@ uint64_t engine_pool_size(struct engine *engine);
 struct engine_pool_use {
         uint64_t budget, used; /* in force; reserved of it */
         uint64_t idle;         /* of `used`: blocks not in use by any request, spares among them */
-        uint64_t weights;      /* the model's weights, which should stay in the page cache */
+        uint64_t weights;      /* of the model's weights what should stay in the page cache */
 };
 void engine_pool_use(struct engine *engine, struct engine_pool_use *ret);
 /* The budget that "auto" gives now (budget/budget.c has the formula). Does not depend on what this
@@ -600,6 +603,7 @@ struct engine_model_info {
                 *kv_type; /* owned by the engine */
         uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
         uint64_t n_params, weights_size;
+        uint64_t repacked_size; /* of the weights; of engine_look(): if it were opened */
         /* Bytes of memory: of block_tokens tokens, in all layers with attention; what of it is in local
          * layers, which keep it only of the last tokens (0: none); of a state (0: none). */
         uint64_t block_size, window_block_size, state_size;

@@ -136,6 +136,13 @@ static int hash_part(const struct gguf *part, struct hash64 *h, const struct ggu
         return 0;
 }
 
+void gguf_forget(const struct gguf *g, const void *data, size_t size) {
+        const struct gguf *part;
+
+        for (size_t i = 0; (part = part_at(g, i)); i++)
+                file_map_forget(&part->map, data, size);
+}
+
 int gguf_hash_data(const struct gguf *g, const struct gguf_progress *p, uint64_t *ret) {
         uint64_t total = gguf_data_size(g), before = 0;
         const struct gguf *part;

@@ -94,6 +94,10 @@ uint64_t gguf_file_size(const struct gguf *g);
 /* Bytes of all tensor data, with the padding between. */
 uint64_t gguf_data_size(const struct gguf *g);
 
+/* The caller has no more use for these bytes of the map than the next reader: their whole pages leave this
+ * process, and come back when they are read. No change for files that were parsed from memory. */
+void gguf_forget(const struct gguf *g, const void *data, size_t size);
+
 /* Called now and then during a long read, on the reading thread: @done of @total bytes are read. A
  * nonzero result ends the read and becomes the read's result. */
 struct gguf_progress {

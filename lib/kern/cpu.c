@@ -84,6 +84,7 @@ static void use_generic(struct kern_ops *ops) {
 static void use_avx2(struct kern_ops *ops) {
         kern_avx2_matmul_float(ops);
         kern_avx2_matmul_block(ops);
+        kern_avx2_repacked(ops);
         kern_avx2_matmul_k(ops);
         kern_avx2_vector(ops);
         kern_avx2_activation(ops);
@@ -98,6 +99,7 @@ static void use_avx2(struct kern_ops *ops) {
 #if KERN_HAVE_AVX_VNNI
 static void use_avx_vnni(struct kern_ops *ops) {
         kern_avx_vnni_matmul_block(ops);
+        kern_avx_vnni_repacked(ops);
         kern_avx_vnni_matmul_k(ops);
 }
 #endif
@@ -106,6 +108,7 @@ static void use_avx_vnni(struct kern_ops *ops) {
 static void use_avx512(struct kern_ops *ops) {
         kern_avx512_matmul_float(ops);
         kern_avx512_matmul_block(ops);
+        kern_avx512_repacked(ops);
         kern_avx512_matmul_k(ops);
         kern_avx512_vector(ops);
         kern_avx512_activation(ops);
@@ -120,6 +123,7 @@ static void use_avx512(struct kern_ops *ops) {
 #if KERN_HAVE_AVX512_VNNI
 static void use_avx512_vnni(struct kern_ops *ops) {
         kern_avx512_vnni_matmul_block(ops);
+        kern_avx512_vnni_repacked(ops);
         kern_avx512_vnni_matmul_k(ops);
 }
 #endif

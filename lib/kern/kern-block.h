@@ -17,13 +17,17 @@ struct block_kind {
         bool min;       /* a block has an offset, and values are unsigned as they are; */
         unsigned shift; /* else adding 1 << shift makes them unsigned */
 };
+#define BLOCK_Q4_0                                                                                 \
+        { 18, FORM_NIBBLES, false, 3 }
+#define BLOCK_Q8_0                                                                                 \
+        { 34, FORM_BYTES, false, 7 }
 /* Name, type, kind. Scales (and offsets) come first in a block, values last. */
 #define BLOCK_KINDS(X)                                                                             \
-        X(q4_0, QUANT_Q4_0, {18, FORM_NIBBLES, false, 3})                                          \
+        X(q4_0, QUANT_Q4_0, BLOCK_Q4_0)                                                            \
         X(q4_1, QUANT_Q4_1, {20, FORM_NIBBLES, true, 0})                                           \
         X(q5_0, QUANT_Q5_0, {22, FORM_FIVE, false, 4})                                             \
         X(q5_1, QUANT_Q5_1, {24, FORM_FIVE, true, 0})                                              \
-        X(q8_0, QUANT_Q8_0, {34, FORM_BYTES, false, 7})                                            \
+        X(q8_0, QUANT_Q8_0, BLOCK_Q8_0)                                                            \
         X(iq4_nl, QUANT_IQ4_NL, {18, FORM_IQ4, false, 7})                                          \
         X(mxfp4, QUANT_MXFP4, {17, FORM_MXFP4, false, 4})
 #define BLOCK_SIZE_MAX 34

@@ -149,6 +149,12 @@ struct kern_ops {
         /* and the rounding of activations that those of a class expect. */
         void (*act_round[KERN_N_ACT])(const struct kern_act *a, size_t unit, uint8_t *dst);
 
+        /* The same of repacked weights, of the types that have it: NULL for the others. Tile i of a matrix,
+         * repacked_rows rows, is written to @dst. */
+        kern_matmul_fn *matmul_repacked[QUANT_N_TYPES];
+        void (*repack[QUANT_N_TYPES])(const struct kern_mat *w, size_t i, uint8_t *dst);
+        size_t repacked_rows;
+
         /* Rows and elements. */
         void (*rmsnorm)(const float *x, const float *w, float eps, size_t n, float *y);
         /* One token: n_heads heads of head_dim values at x. */
@@ -218,14 +224,19 @@ void kern_avx2_latent(struct kern_ops *ops);
 void kern_avx2_state(struct kern_ops *ops);
 void kern_avx2_mix(struct kern_ops *ops);
 
+void kern_avx2_repacked(struct kern_ops *ops);
+
 /* VNNI changes no other family. */
+void kern_avx_vnni_repacked(struct kern_ops *ops);
 void kern_avx_vnni_matmul_block(struct kern_ops *ops);
 void kern_avx_vnni_matmul_k(struct kern_ops *ops);
 void kern_avx512_vnni_matmul_block(struct kern_ops *ops);
+void kern_avx512_vnni_repacked(struct kern_ops *ops);
 void kern_avx512_vnni_matmul_k(struct kern_ops *ops);
 
 void kern_avx512_matmul_float(struct kern_ops *ops);
 void kern_avx512_matmul_block(struct kern_ops *ops);
+void kern_avx512_repacked(struct kern_ops *ops);
 void kern_avx512_matmul_k(struct kern_ops *ops);
 void kern_avx512_vector(struct kern_ops *ops);
 void kern_avx512_activation(struct kern_ops *ops);

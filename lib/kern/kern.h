@@ -90,11 +90,12 @@ unsigned kern_n_threads(const struct kern *k);
 void kern_run(struct kern *k, size_t n_tasks, void (*fn)(void *arg, size_t task, unsigned thread),
         void *arg);
 
-/* A weight matrix in the file's layout: n_out rows of n_in values. Data is borrowed (the map);
+/* A weight matrix: n_out rows of n_in values, in the file's layout or repacked. Data is borrowed;
  * kernels assume no alignment. */
 struct kern_mat {
         const void *data;
         uint32_t type; /* enum quant_type, one that kern_mat_supported() */
+        bool repacked; /* as kern_repack() left it, for the same kern */
         size_t n_in, n_out;
         size_t row_size; /* bytes */
 };
@@ -102,13 +103,28 @@ bool kern_mat_supported(uint32_t type);
 
 /* What the product with a type does to its activations first. */
 enum kern_act_class {
-        KERN_ACT_FLOAT, /* nothing: weights are floats */
-        KERN_ACT_Q8,    /* rounded in blocks of 32 */
-        KERN_ACT_Q8K,   /* rounded in blocks of 256 */
+        KERN_ACT_FLOAT,       /* nothing: weights are floats */
+        KERN_ACT_Q8,          /* rounded in blocks of 32 */
+        KERN_ACT_Q8K,         /* rounded in blocks of 256 */
+        KERN_ACT_Q8_REPACKED, /* as KERN_ACT_Q8, in the layout that repacked weights want */
         KERN_N_ACT
 };
-/* Of a supported type. */
+/* Of a supported type, in the file's layout. */
 enum kern_act_class kern_act_class(uint32_t type);
+enum kern_act_class kern_mat_act_class(const struct kern_mat *w);
+
+/*
+ * Repacking: rows of blocks are rearranged, once, into the lanes of the registers that multiply them, so that few
+ * tokens are computed as fast as many, and memory is read as one stream. Products are the same, bit for bit.
+ * Bytes that a matrix takes repacked; 0: @k multiplies its type as it is in the file.
+ */
+size_t kern_repacked_size(const struct kern *k, const struct kern_mat *w);
+/* Rows of a tile: rows [i * this, ...) of a repacked matrix begin i * this * row_size bytes behind its first, and are
+ * a repacked matrix. */
+size_t kern_repacked_rows(const struct kern *k);
+/* Writes @w to @dst, kern_repacked_size() bytes with an alignment of 64; *ret is the matrix there. On @k's
+ * threads. */
+void kern_repack(struct kern *k, const struct kern_mat *w, void *dst, struct kern_mat *ret);
 
 /* Activations prepared for weights of one class. Prepare once, use for several matrices of the same
  * n_in and class. */

@@ -45,10 +45,15 @@ enum kern_act_class kern_act_class(uint32_t type) {
         return types[type].act_class;
 }
 
+enum kern_act_class kern_mat_act_class(const struct kern_mat *w) {
+        return w->repacked ? KERN_ACT_Q8_REPACKED : kern_act_class(w->type);
+}
+
 /* Bytes of one token, rounded. */
 static size_t act_row_size(enum kern_act_class act_class, size_t n_in) {
         switch (act_class) {
         case KERN_ACT_Q8:
+        case KERN_ACT_Q8_REPACKED:
                 return kern_act_n_blocks8(n_in) * KERN_ACT_BLOCK_SIZE;
         case KERN_ACT_Q8K:
                 return kern_act_super_size(n_in);
@@ -132,10 +137,11 @@ static void matmul_task(void *arg, size_t task, unsigned thread) {
 
 void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act *a,
         const float *bias, float *y, size_t ldy) {
-        struct matmul_job job = {k->ops.matmul[w->type], w, a, bias, y, ldy, w->n_out};
+        kern_matmul_fn *fn = w->repacked ? k->ops.matmul_repacked[w->type] : k->ops.matmul[w->type];
+        struct matmul_job job = {fn, w, a, bias, y, ldy, w->n_out};
         size_t n_threads = kern_n_threads(k);
 
-        assert(a->act_class == kern_act_class(w->type) && a->n_in == w->n_in);
+        assert(fn && a->act_class == kern_mat_act_class(w) && a->n_in == w->n_in);
         if (w->n_out == 0 || a->n_tokens == 0)
                 return;
         if (n_threads > 1 && w->n_in * a->n_tokens >= PARALLEL_MIN / w->n_out)

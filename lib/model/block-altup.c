@@ -44,8 +44,8 @@ int altup_load(struct model *m, struct altup *ret, struct err *e) {
                         w, &a.unproject, -1, "altup_unembd_proj.weight", d, d, ALTUP_N - 1, e);
         if (r < 0)
                 return r;
-        work_dims_mat(&m->dims, &a.project.first);
-        work_dims_mat(&m->dims, &a.unproject.first);
+        work_dims_stack(&m->dims, &a.project);
+        work_dims_stack(&m->dims, &a.unproject);
         a.layers = calloc(m->hparams.n_layer, sizeof(*a.layers));
         if (!a.layers)
                 return err_set(e, ERR_NOMEM, "no memory for %u layers", m->hparams.n_layer);

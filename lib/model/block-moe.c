@@ -47,7 +47,7 @@ static int moe_load_part(struct model *m, struct moe_part *part, int layer, cons
         }
         if (biased && r == 1)
                 return weights_missing(layer, full, e);
-        work_dims_mat(&m->dims, &part->mats.first);
+        work_dims_stack(&m->dims, &part->mats);
         return r;
 }
 

@@ -71,7 +71,7 @@ static int load_deltas(struct model *m, struct rwkv6 *y, struct err *e) {
                         .b = weights_stack_at(&second, i),
                         .middle = PAIR_TANH};
         work_dims_mat(&m->dims, &first);
-        work_dims_mat(&m->dims, &second.first);
+        work_dims_stack(&m->dims, &second);
         return 0;
 }
 

@@ -41,6 +41,10 @@ struct work_dims {
         size_t act_n_in[KERN_N_ACT]; /* longest row multiplied by a matrix of this class */
         /* Most heads, and longest row of one, multiplied by kern_heads of this class at once. */
         size_t heads[KERN_N_ACT], heads_n_in[KERN_N_ACT];
+        /* All that work_matmul() multiplies by; a matrix is a stack of one. */
+        struct weights_stack *mats; /* owned */
+        size_t n_mats;
+        bool no_memory; /* for them: loading fails */
 };
 
 struct model {
@@ -55,10 +59,11 @@ struct model {
         struct seq_shape shape; /* of all that was booked */
         uint64_t n_params, weights_size;
         struct fingerprint fingerprint;
-        struct rope ropes[2]; /* of global and of local layers; n_rot of 0: none */
-        uint32_t variant;     /* what else distinguishes memory, besides the file (0: nothing) */
-        struct stack *stack;  /* owned */
-        void *own;            /* of arch_code */
+        struct rope ropes[2];  /* of global and of local layers; n_rot of 0: none */
+        uint32_t variant;      /* what else distinguishes memory, besides the file (0: nothing) */
+        struct stack *stack;   /* owned */
+        void *own;             /* of arch_code */
+        struct repack *repack; /* owned, or NULL */
 };
 
 /* Scratch of the experts block. n = max_tokens, k = experts used per token. */
@@ -111,8 +116,9 @@ struct model_work {
         struct work_moe moe;
 };
 
-/* Note that rows of @n_in will be multiplied by @mat (sizes the scratch). */
+/* Note that work_matmul() will multiply by @mat, rows of it, or those of a stack (sizes the scratch). */
 void work_dims_mat(struct work_dims *d, const struct kern_mat *mat);
+void work_dims_stack(struct work_dims *d, const struct weights_stack *stack);
 /* The same for @n heads of @heads at once. */
 void work_dims_heads(struct work_dims *d, const struct kern_heads *heads, size_t n);
 
@@ -130,6 +136,14 @@ static inline struct work_input work_input(const float *x, size_t n_in, size_t n
 /* y[t][o] = mat * x (+ bias), rows of mat->n_out. */
 void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
         const float *bias, float *y);
+
+/* The weights in another layout (repack.c). */
+struct repack;
+struct repack *repack_free(struct repack *r);
+/* Bytes of the file that it stands for. */
+uint64_t repack_source_size(const struct repack *r);
+/* @m there, or as it is. */
+struct kern_mat repack_find(const struct repack *r, const struct kern_mat *m);
 
 /* Each layer calls this, in order, before it touches sequence memory. Nonzero: stop. */
 static inline int work_wait(const struct model_work *w, uint32_t layer) {

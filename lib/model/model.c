@@ -124,6 +124,8 @@ int model_open(
                 r = model_settle_context(m, e);
         if (r == 0)
                 r = stack_load(m, e);
+        if (r == 0 && m->dims.no_memory)
+                r = err_set(e, ERR_NOMEM, "no memory for the model's matrices");
         if (r < 0)
                 return r;
         m->shape = memory_shape(m);
@@ -143,6 +145,8 @@ struct model *model_free(struct model *m) {
         for (size_t i = 0; i < ARRAY_SIZE(m->ropes); i++)
                 rope_deinit(&m->ropes[i]);
         stack_free(m->stack);
+        repack_free(m->repack);
+        free(m->dims.mats);
         weights_deinit(&m->weights);
         memory_deinit(m);
         free(m->name);
@@ -169,6 +173,7 @@ void model_info(const struct model *m, struct model_info *ret) {
                 .context_train = h->context_train,
                 .n_params = m->n_params,
                 .weights_size = m->weights_size,
+                .repacked_size = repack_source_size(m->repack),
                 .block_tokens = MODEL_BLOCK_TOKENS,
                 .shape = m->shape,
                 .kv_type = m->kv_type,

@@ -42,6 +42,15 @@ int model_open(
 struct model *model_free(struct model *m);
 DEFINE_CLEANUP(struct model *, model_free);
 
+/*
+ * Copies the weights into the layout that @k multiplies fastest (kern_repack()), for all work with @k; work with
+ * another is as wrong as a crash. Results keep their bits. The file's pages that are then of no use go back to the system.
+ * model_repacked_size(): the bytes that takes, 0 if nothing gains. -ERR_NOMEM: all is as it was.
+ * Not while a forward call runs. @k NULL: away with the copy.
+ */
+size_t model_repacked_size(const struct model *m, const struct kern *k);
+int model_repack(struct model *m, struct kern *k, struct err *e);
+
 struct model_info {
         const char *arch; /* owned by the model */
         const char *name; /* general.name or "" */
@@ -50,6 +59,7 @@ struct model_info {
         uint32_t context;                /* positions that may be used */
         uint32_t context_train;          /* the file's context_length */
         uint64_t n_params, weights_size; /* bytes of tensor data */
+        uint64_t repacked_size;          /* bytes of them that model_repack() copied; 0: none */
         uint32_t block_tokens;           /* tokens per block of attention's memory (32) */
         struct seq_shape shape;          /* of sequence memory: which classes the layers need */
         enum kern_kv_type kv_type;       /* part of the fingerprint */

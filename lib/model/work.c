@@ -139,10 +139,22 @@ struct model_work *model_work_free(struct model_work *w) {
         return NULL;
 }
 
-void work_dims_mat(struct work_dims *d, const struct kern_mat *mat) {
-        enum kern_act_class c = kern_act_class(mat->type);
+void work_dims_stack(struct work_dims *d, const struct weights_stack *stack) {
+        enum kern_act_class c = kern_act_class(stack->first.type);
+        struct weights_stack *mats =
+                realloc(d->mats, (d->n_mats + 1) * sizeof(*mats)); /* some hundreds at most */
 
-        d->act_n_in[c] = MAX(d->act_n_in[c], mat->n_in);
+        d->act_n_in[c] = MAX(d->act_n_in[c], stack->first.n_in);
+        if (!mats) {
+                d->no_memory = true;
+                return;
+        }
+        d->mats = mats;
+        d->mats[d->n_mats++] = *stack;
+}
+
+void work_dims_mat(struct work_dims *d, const struct kern_mat *mat) {
+        work_dims_stack(d, &(struct weights_stack){.first = *mat, .n = 1});
 }
 
 void work_dims_heads(struct work_dims *d, const struct kern_heads *heads, size_t n) {
@@ -154,14 +166,15 @@ void work_dims_heads(struct work_dims *d, const struct kern_heads *heads, size_t
 
 void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
         const float *bias, float *y) {
-        enum kern_act_class c = kern_act_class(mat->type);
+        struct kern_mat found = repack_find(w->model->repack, mat);
+        enum kern_act_class c = kern_mat_act_class(&found);
 
         if (!in->prepared || in->act.act_class != c) {
                 kern_act_prepare(
                         w->kern, &in->act, c, in->x, in->n_in, in->n_in, in->n, in->scratch);
                 in->prepared = true;
         }
-        kern_matmul(w->kern, mat, &in->act, bias, y, mat->n_out);
+        kern_matmul(w->kern, &found, &in->act, bias, y, found.n_out);
 }
 
 static void work_move_row(float *base, size_t to, size_t from, size_t width) {

@@ -71,7 +71,8 @@ static void check_chunks(struct bench *b) {
         }
 }
 
-/* Every instruction set that this machine has, each with one thread and with several. */
+/* Every instruction set that this machine has, each with one thread and with several, by the file's weights and by
+ * repacked ones. */
 static void check_threads_and_isa(struct bench *b) {
         unsigned seen = 0;
 
@@ -79,7 +80,9 @@ static void check_threads_and_isa(struct bench *b) {
                 for (unsigned n_threads = 1; n_threads <= 3; n_threads += 2) {
                         struct seq *s;
 
+                        b->rig->mapped = n_threads > 1;
                         rig_use(b->rig, n_threads, (enum kern_isa)isa, MAX_BATCH);
+                        b->rig->mapped = false;
                         if (n_threads == 1 && seen & 1u << kern_isa(b->rig->kern))
                                 break;
                         seen |= 1u << kern_isa(b->rig->kern);

@@ -45,6 +45,8 @@ void rig_use(struct rig *r, unsigned n_threads, enum kern_isa isa, uint32_t max_
         r->work = model_work_free(r->work);
         r->kern = kern_free(r->kern);
         check(kern_new(&r->kern, n_threads, isa, &e), &e);
+        check(model_repack(r->model, r->mapped ? NULL : r->kern, &e), &e);
+        model_info(r->model, &r->info);
         check(model_work_new(&r->work, r->model, r->kern, max_tokens, max_tokens, &e), &e);
 }
 

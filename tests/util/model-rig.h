@@ -19,6 +19,7 @@ struct rig {
         struct ledger ledger;
         struct seq_pool *pool;
         struct model_info info;
+        bool mapped; /* for rig_use(): weights stay as the file has them */
 };
 
 /* In place: *r must not move. rig_open_build() frees @b.

@@ -40,8 +40,9 @@
  *
  * and at least 64 MiB, or half of the memory there is if that is less: a group of 48 MiB must not
  * be filled with 64. base/machine.h reads these figures, of cgroups of version 1 and 2. Pages of
- * the page cache count as available in both terms. Resident weights lie in the page cache and
- * should stay there; therefore they are subtracted whole, resident or not. The pool's memory is
+ * the page cache count as available in both terms. Weights in the file's map lie in the page cache and
+ * should stay there; therefore they are subtracted whole, resident or not. Those that were repacked are the process's
+ * own memory, missing from the first term already, and are not subtracted. The pool's memory is
  * added, because it is missing from the first term and at our disposal. So the result does not
  * depend on how much of the budget or of the weights is in memory just now. Rule 4 uses the same
  * figure for what the system has to give.

@@ -26,7 +26,7 @@ struct budget {
         size_t scratch_size; /* reserved for the I/O workers */
         size_t want;         /* the target: the budget that was asked for last */
         size_t most;         /* the largest ever asked for: whatever fits into it is not refused */
-        uint64_t weights_size;
+        uint64_t weights_size; /* in the page cache */
         size_t needed; /* bytes that all active requests together may come to need */
         /* The budget that the system had memory for at t_give (clock_monotonic_usec(); or 0). */
         size_t give;
@@ -47,7 +47,7 @@ uint64_t budget_auto(const char *root, uint64_t weights_size, uint64_t held);
  * called on the engine thread. */
 uint64_t budget_held(struct budget *b);
 /* Set up and divide the ledger: @size bytes (0: auto), for a model with @weights_size bytes of
- * weights. The sizes of blocks are set before. -ERR_LIMIT: too small. */
+ * weights in the page cache. The sizes of blocks are set before. -ERR_LIMIT: too small. */
 int budget_open(struct budget *b, uint64_t size, uint64_t weights_size, struct err *e);
 /* Once, before any thread runs: set @n bytes of the ledger aside as the workers' scratch memory.
  * -ERR_LIMIT: too small. */

@@ -20,6 +20,29 @@ static void cap_codec(uint32_t isa) {
                                                                        : SPILL_ISA_BEST);
 }
 
+/* Whether there is RAM for a copy of weights, beside the pool: what is copied need not stay in the page cache. */
+static bool has_room(const struct engine *engine, uint64_t size) {
+        struct machine_memory m;
+        uint64_t left;
+
+        machine_memory(NULL, &m);
+        left = machine_memory_left(&m);
+        return engine->o.pool_size ? left >= size && left - size >= engine->o.pool_size
+                                   : size <= left / 4 * 3;
+}
+
+/* A model that is only looked at is told what would become of it. Without memory it stays in the map. */
+static void repack(struct engine *engine) {
+        uint64_t size = model_repacked_size(engine->model, engine->kern);
+
+        if (!engine->o.repack || size == 0 || !has_room(engine, size))
+                return;
+        if (engine->front->looking)
+                engine->info.repacked_size = size;
+        else if (model_repack(engine->model, engine->kern, NULL) == 0)
+                model_info(engine->model, &engine->info);
+}
+
 static int load_model(struct engine *engine, struct err *e) {
         struct model_options mo = {.kv_type = engine_kv_type(engine), .context = engine->o.context};
         struct gguf_str template = {0};
@@ -46,6 +69,7 @@ static int load_model(struct engine *engine, struct err *e) {
         if (r < 0)
                 return err_wrap(e, r, "%s", engine->model_path);
         model_info(engine->model, &engine->info);
+        repack(engine);
         if (tok_n_vocab(engine->tok) != engine->info.n_vocab)
                 return err_set(e, ERR_FORMAT, "%s: the tokenizer has %u tokens, the model %u",
                         engine->model_path, tok_n_vocab(engine->tok), engine->info.n_vocab);
@@ -107,6 +131,9 @@ static void tell_register(struct engine *engine) {
 }
 
 static int open_memory(struct engine *engine, struct err *e) {
+        const struct model_info *i = &engine->info;
+        /* In the page cache. */
+        uint64_t mapped = i->weights_size - MIN(i->repacked_size, i->weights_size);
         int r;
 
         tell_register(engine);
@@ -114,7 +141,7 @@ static int open_memory(struct engine *engine, struct err *e) {
         if (r < 0)
                 return r;
         measure_blocks(engine);
-        r = budget_open(engine->budget, engine->o.pool_size, engine->info.weights_size, e);
+        r = budget_open(engine->budget, engine->o.pool_size, mapped, e);
         if (r == 0)
                 r = memory_new(engine, e);
         return r < 0 ? r : run_new(engine, e);

@@ -103,11 +103,11 @@ void engine_pool_use(struct engine *engine, struct engine_pool_use *ret) {
         *ret = (struct engine_pool_use){.budget = ledger_budget(&b->ledger),
                 .used = ledger_used(&b->ledger),
                 .idle = atomic_load(&b->idle_size),
-                .weights = engine->info.weights_size};
+                .weights = b->weights_size};
 }
 
 uint64_t engine_pool_auto(struct engine *engine) {
         struct budget *b = engine->budget;
 
-        return budget_auto(b->machine_root, engine->info.weights_size, budget_held(b));
+        return budget_auto(b->machine_root, b->weights_size, budget_held(b));
 }

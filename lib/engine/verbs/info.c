@@ -48,6 +48,7 @@ void engine_describe_model(struct engine *engine, struct engine_model_info *ret)
                 .block_tokens = i->block_tokens,
                 .n_params = i->n_params,
                 .weights_size = i->weights_size,
+                .repacked_size = i->repacked_size,
                 .block_size = i->shape.size[SEQ_ALL] + i->shape.size[SEQ_WINDOW],
                 .window_block_size = i->shape.size[SEQ_WINDOW],
                 .state_size = i->shape.size[SEQ_STATE],

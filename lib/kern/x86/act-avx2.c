@@ -2,6 +2,7 @@
 /* Rounding of activations to int8 blocks, in the layouts of block-avx2.h. */
 #include "kern/x86/block-avx2.h"
 #include "kern/x86/packed-layout.h"
+#include "kern/x86/repacked-layout.h"
 #include "kern/x86/transpose8.h"
 
 /* Round one block of x at 1/d = inverse to q; returns the sum of the int8. */
@@ -96,4 +97,24 @@ void kern_avx2_act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
         }
         for (size_t t = 0; t < n; t++, x += a->ldx, dst += a->quantised_row_size)
                 round_row(x, a->n_in, dst, a->quantised_row_size);
+}
+
+/* Token t of a tile. */
+static void round_repacked(const float *x, size_t n_blocks, size_t t, uint8_t *dst) {
+        for (size_t i = 0, b = 0; i < n_blocks; i++, b = repacked_next(b, n_blocks)) {
+                int8_t *q = (int8_t *)dst + KERN_ACT_BLOCK * t;
+                float inverse, d = block_scale(x + b * KERN_ACT_BLOCK, &inverse);
+                int32_t sum = 0;
+
+                if (inverse != 0)
+                        sum = round_block(x + b * KERN_ACT_BLOCK, inverse, q);
+                else
+                        memset(q, 0, KERN_ACT_BLOCK);
+                repacked_act_put(dst, t, d, sum);
+                dst += REPACKED_ACT_SIZE;
+        }
+}
+
+void kern_avx2_act_round_repacked(const struct kern_act *a, size_t unit, uint8_t *dst) {
+        repacked_round(a, unit, dst, round_repacked);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rounding of activations to int8 blocks, in the layouts of block-avx512-vnni.h. */
 #include "kern/x86/block-avx512-vnni.h"
+#include "kern/x86/repacked-layout.h"
 #include "kern/x86/transpose8.h"
 
 /* Greatest magnitude in a block, as bits (NaN above infinity). */
@@ -110,4 +111,33 @@ void kern_avx512_vnni_act_round(const struct kern_act *a, size_t unit, uint8_t *
                         round_group(x + t * a->ldx + b * KERN_ACT_BLOCK,
                                 n_blocks - b < 8 ? n_blocks - b : 8,
                                 dst + t * a->quantised_row_size + b / 8 * GROUP_SIZE);
+}
+
+/* Token t of a tile: 16 blocks at a time. */
+static void round_repacked(const float *x, size_t n_blocks, size_t t, uint8_t *dst) {
+        for (size_t i = 0, b = 0; i < n_blocks; i += 16) {
+                size_t n = n_blocks - i < 16 ? n_blocks - i : 16;
+                const float *from[16];
+                uint32_t amax[16] = {0};
+                float d[16], inverse[16];
+                __m512 id;
+
+                for (size_t j = 0; j < n; j++, b = repacked_next(b, n_blocks)) {
+                        from[j] = x + b * KERN_ACT_BLOCK;
+                        amax[j] = block_amax(from[j]);
+                }
+                _mm512_storeu_ps(d, scales(amax, &id));
+                _mm512_storeu_ps(inverse, id);
+                for (size_t j = 0; j < n; j++, dst += REPACKED_ACT_SIZE) {
+                        __m256i q;
+                        int32_t sum = round_block(from[j], inverse[j], &q);
+
+                        _mm256_storeu_si256((__m256i *)(dst + KERN_ACT_BLOCK * t), q);
+                        repacked_act_put(dst, t, d[j], sum);
+                }
+        }
+}
+
+void kern_avx512_vnni_act_round_repacked(const struct kern_act *a, size_t unit, uint8_t *dst) {
+        repacked_round(a, unit, dst, round_repacked);
 }

@@ -10,3 +10,5 @@
 #include "kern/x86/packed-block.h"
 
 void kern_avx2_act_round(const struct kern_act *a, size_t unit, uint8_t *dst);
+/* KERN_ACT_Q8_REPACKED, as repacked-layout.h has it. */
+void kern_avx2_act_round_repacked(const struct kern_act *a, size_t unit, uint8_t *dst);

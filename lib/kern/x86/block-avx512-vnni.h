@@ -22,3 +22,5 @@ static inline unsigned group_lane(unsigned l) {
 }
 
 void kern_avx512_vnni_act_round(const struct kern_act *a, size_t unit, uint8_t *dst);
+/* KERN_ACT_Q8_REPACKED, as repacked-layout.h has it. */
+void kern_avx512_vnni_act_round_repacked(const struct kern_act *a, size_t unit, uint8_t *dst);

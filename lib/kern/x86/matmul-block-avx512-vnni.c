@@ -306,4 +306,5 @@ void kern_avx512_vnni_matmul_block(struct kern_ops *ops) {
         BLOCK_KINDS(X)
 #undef X
         ops->act_round[KERN_ACT_Q8] = kern_avx512_vnni_act_round;
+        ops->act_round[KERN_ACT_Q8_REPACKED] = kern_avx512_vnni_act_round_repacked;
 }

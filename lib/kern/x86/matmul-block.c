@@ -222,4 +222,5 @@ void LEVEL(matmul_block)(struct kern_ops *ops) {
         BLOCK_KINDS(X)
 #undef X
         ops->act_round[KERN_ACT_Q8] = kern_avx2_act_round;
+        ops->act_round[KERN_ACT_Q8_REPACKED] = kern_avx2_act_round_repacked;
 }

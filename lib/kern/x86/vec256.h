@@ -30,6 +30,23 @@ KERN_INLINE vi vi_load(const void *p) {
         return _mm256_load_si256((const __m256i *)p);
 }
 
+KERN_INLINE vi vi_loadu(const void *p) {
+        return _mm256_loadu_si256((const __m256i *)p);
+}
+
+KERN_INLINE vi vi_set8(char v) {
+        return _mm256_set1_epi8(v);
+}
+
+KERN_INLINE vi vi_and(vi a, vi b) {
+        return _mm256_and_si256(a, b);
+}
+
+/* Of each 16 bits. */
+KERN_INLINE vi vi_srli16(vi a, unsigned n) {
+        return _mm256_srli_epi16(a, (int)n);
+}
+
 KERN_INLINE vi vi_broadcast4(const void *p) {
         int32_t v;
 
@@ -91,6 +108,11 @@ KERN_INLINE vf vf_zero(void) {
 
 KERN_INLINE vf vf_load(const void *p) {
         return _mm256_load_ps(p);
+}
+
+/* Halves as floats. */
+KERN_INLINE vf vf_load_half(const void *p) {
+        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
 KERN_INLINE void vf_storeu(float *p, vf a) {

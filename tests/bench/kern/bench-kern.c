@@ -3,7 +3,7 @@
  * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE [WHAT...]]]. Prints, for each
  * instruction set, matrix products of each type (GB/s of weights for one token, GMAC/s for many),
  * attention, the recurrent kernels (GB/s of states, read and written, for one token; millions of state
- * entries a second for many) and the vector kernels. WHAT: names of types, "small" (products), "memory"
+ * entries a second for many) and the vector kernels. A type with '*': repacked. WHAT: names of types, "small" (products), "memory"
  * (products with more weights than caches hold), "attention", "scan", "state", "vector"; all if none is given. This is not a test: nothing passes or fails.
  */
 #include "base/clock.h"
@@ -79,25 +79,31 @@ struct product {
 static void run_product(void *arg) {
         struct product *p = arg;
 
-        kern_act_prepare(p->k, &p->a, kern_act_class(p->w.type), p->x, p->w.n_in, p->w.n_in,
+        kern_act_prepare(p->k, &p->a, kern_mat_act_class(&p->w), p->x, p->w.n_in, p->w.n_in,
                 p->n_tokens, p->scratch);
         kern_matmul(p->k, &p->w, &p->a, NULL, p->y, p->w.n_out);
 }
 
-static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_out) {
+/* Of the matrix as it is in the file, or repacked. */
+static void bench_layout(struct kern *k, bool repacked, uint32_t type, size_t n_in, size_t n_out) {
         static const size_t n_tokens[] = {1, 2, 4, 8, 16, 32, 128, N_TOKENS_MAX};
         float *x = floats(n_in * N_TOKENS_MAX), *f = floats(n_in);
         struct product p = {.k = k, .x = x};
         size_t row_size = quant_row_size(type, n_in);
-        uint8_t *data = alloc(row_size * n_out);
+        uint8_t *data = alloc(row_size * n_out), *other = NULL;
 
         for (size_t o = 0; o < n_out; o++)
                 test_quantize(type, f, data + o * row_size, n_in);
-        p.w = (struct kern_mat){data, type, n_in, n_out, row_size};
+        p.w = (struct kern_mat){
+                .data = data, .type = type, .n_in = n_in, .n_out = n_out, .row_size = row_size};
+        if (repacked) {
+                other = alloc(kern_repacked_size(k, &p.w));
+                kern_repack(k, &p.w, other, &p.w);
+        }
         p.y = alloc(n_out * N_TOKENS_MAX * sizeof(float));
-        p.scratch = alloc(kern_act_size(kern_act_class(type), n_in, N_TOKENS_MAX));
-        printf("%-11s %-6s %5zux%-6zu", kern_isa_name(kern_isa(k)), quant_info(type)->name, n_out,
-                n_in);
+        p.scratch = alloc(kern_act_size(kern_mat_act_class(&p.w), n_in, N_TOKENS_MAX));
+        printf("%-11s %-6s%c %5zux%-6zu", kern_isa_name(kern_isa(k)), quant_info(type)->name,
+                repacked ? '*' : ' ', n_out, n_in);
         for (size_t i = 0; i < 8; i++) {
                 double usec;
 
@@ -115,9 +121,18 @@ static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_ou
         printf("  GMAC/s\n");
         free(p.scratch);
         free(p.y);
+        free(other);
         free(data);
         free(f);
         free(x);
+}
+
+static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_out) {
+        const struct kern_mat any = {.type = type, .n_in = n_in, .n_out = n_out, .row_size = 1};
+
+        bench_layout(k, false, type, n_in, n_out);
+        if (kern_repacked_size(k, &any) > 0)
+                bench_layout(k, true, type, n_in, n_out);
 }
 
 struct attn {

@@ -4,7 +4,7 @@
  *
  *      read                               bytes a second from memory
  *      loop ISA UNIT NAME                 products a second of a loop in registers (roof.h)
- *      matmul ISA TYPE IN OUT TOKENS      a call's seconds, bytes of weights, products
+ *      matmul ISA TYPE IN OUT TOKENS      a call's seconds, bytes of weights, products; TYPE with '*': repacked
  *      attention ISA TYPE HEADS KV-HEADS DIM KEYS TOKENS    the same, bytes of keys and values
  *
  * Each figure takes about SECONDS. Weights and keys are those of as many layers as no cache holds, one after another, as a
@@ -80,17 +80,31 @@ static void run_product(void *arg) {
         struct product *p = arg;
         const struct kern_mat *w = &p->w[p->layer++ % p->n_layers];
 
-        kern_act_prepare(p->k, &p->a, kern_act_class(w->type), p->x, w->n_in, w->n_in, p->n_tokens,
+        kern_act_prepare(p->k, &p->a, kern_mat_act_class(w), p->x, w->n_in, w->n_in, p->n_tokens,
                 p->scratch);
         kern_matmul(p->k, w, &p->a, NULL, p->y, w->n_out);
 }
 
-static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_out) {
+/* The matrices of all layers, repacked; the memory that they are in. */
+static void *repack(struct product *p) {
+        size_t size = kern_repacked_size(p->k, &p->w[0]);
+        uint8_t *data = bench_alloc(size * p->n_layers);
+
+        for (size_t i = 0; i < p->n_layers; i++) {
+                struct kern_mat from = p->w[i];
+
+                kern_repack(p->k, &from, data + i * size, &p->w[i]);
+        }
+        return data;
+}
+
+static void bench_layout(struct kern *k, bool repacked, uint32_t type, size_t n_in, size_t n_out) {
         static const size_t n_tokens[] = {1, 2, 4, 8, 16, 64, MAX_TOKENS};
         size_t row_size = quant_row_size(type, n_in), size = row_size * n_out;
         bool generic = kern_isa(k) == KERN_GENERIC;
         struct product p = {.k = k, .n_layers = generic ? 1 : MAX(spread / size, 1)};
         uint8_t *data = bench_alloc(size * p.n_layers);
+        void *other = NULL;
         float *f = floats(n_in);
 
         test_quantize(type, f, data, n_in);
@@ -98,18 +112,25 @@ static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_ou
                 memcpy(data + r * row_size, data, row_size);
         p.w = bench_alloc(p.n_layers * sizeof(*p.w));
         for (size_t i = 0; i < p.n_layers; i++)
-                p.w[i] = (struct kern_mat){data + i * size, type, n_in, n_out, row_size};
+                p.w[i] = (struct kern_mat){.data = data + i * size,
+                        .type = type,
+                        .n_in = n_in,
+                        .n_out = n_out,
+                        .row_size = row_size};
+        if (repacked)
+                other = repack(&p);
         p.x = floats(n_in * MAX_TOKENS);
         p.y = bench_alloc(n_out * MAX_TOKENS * sizeof(float));
-        p.scratch = bench_alloc(kern_act_size(kern_act_class(type), n_in, MAX_TOKENS));
+        p.scratch = bench_alloc(kern_act_size(kern_mat_act_class(&p.w[0]), n_in, MAX_TOKENS));
         for (size_t i = 0; i < ARRAY_SIZE(n_tokens); i++) {
                 char name[128];
 
                 if (generic && n_tokens[i] > 1 && n_tokens[i] != 16)
                         continue;
                 p.n_tokens = n_tokens[i];
-                snprintf(name, sizeof(name), "matmul %s %s %zu %zu %zu", kern_isa_name(kern_isa(k)),
-                        quant_info(type)->name, n_in, n_out, n_tokens[i]);
+                snprintf(name, sizeof(name), "matmul %s %s%s %zu %zu %zu",
+                        kern_isa_name(kern_isa(k)), quant_info(type)->name, repacked ? "*" : "",
+                        n_in, n_out, n_tokens[i]);
                 put(name, best_call(run_product, &p), (double)size,
                         (double)n_in * (double)(n_out * n_tokens[i]));
         }
@@ -118,7 +139,16 @@ static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_ou
         free((void *)(uintptr_t)p.x);
         free(p.w);
         free(f);
+        free(other);
         free(data);
+}
+
+static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_out) {
+        const struct kern_mat any = {.type = type, .n_in = n_in, .n_out = n_out, .row_size = 1};
+
+        bench_layout(k, false, type, n_in, n_out);
+        if (kern_repacked_size(k, &any) > 0)
+                bench_layout(k, true, type, n_in, n_out);
 }
 
 /* --- attention --- */

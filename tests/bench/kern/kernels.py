@@ -4,7 +4,7 @@
 The roof of a call is the longer one of two times: of reading its weights (or keys and values) at the bandwidth that
 all threads together have, measured in the same run, and of its products by a loop of the kernel's instructions that
 touches registers alone (tests/bench/roof). A share of 100% says: nothing is to be had without other instructions or
-fewer bytes. The generic kernel is compared by its products a second, on fewer rows.
+fewer bytes. A type with a star is repacked (kern_repack()). The generic kernel is compared by its products a second, on fewer rows.
 """
 
 import re
@@ -58,7 +58,7 @@ def put(t, figures, isa, title, rows, generic, kind_of):
         cells = [f"{size / 1e9:.1f} ({figures.share(isa, kind_of(what), row[1]):.0%})"]
         cells += [f"{rate(row[n]) / 1e9:.0f} ({figures.share(isa, kind_of(what), row[n]):.0%})"
                   for n in tokens if n > 1]
-        cells += [f"{rate(row[n]) / rate(generic[what][n]):.0f} x" for n in against]
+        cells += [f"{rate(row[n]) / rate(generic[what.rstrip('*')][n]):.0f} x" for n in against]
         grid.row(what, *cells)
     t.heading(f"{title}, {isa}: of one token bytes a second, of more products a second (the share of the roof);"
               " times as fast as generic" if against else
@@ -80,6 +80,7 @@ def part_kernels(b):
     t.grid(grid)
     for isa, types in figures.matmul.items():
         if isa != "generic" and b.o.isa in (None, isa):
-            put(t, figures, isa, "matmul", types, figures.matmul.get("generic"), lambda what: what)
+            put(t, figures, isa, "matmul", types, figures.matmul.get("generic"),
+                lambda what: what.rstrip("*"))
             put(t, figures, isa, "attention", figures.attention[isa], figures.attention.get("generic"),
                 lambda what: "F32")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-peer MODEL THREADS MAX-ISA MAX-TOKENS: confab's side of `tools/bench peer`. It loads the model, prints its facts
- * and then answers lines on stdin until stdin ends, one line of JSON each (bench.h), so that the tool can let both sides
- * work in turn:
+ * bench-peer MODEL THREADS MAX-ISA MAX-TOKENS [mapped]: confab's side of `tools/bench peer`. It loads the model (mapped:
+ * without repacking its weights), prints its facts and then answers lines on stdin until stdin ends, one line of JSON each
+ * (bench.h), so that the tool can let both sides work in turn:
  *
  *      bandwidth SIZE      bytes a second that all threads together read of SIZE bytes, more than caches hold
  *      loop UNIT           products a second of a loop in registers of this instruction set (roof.h); 0: it has none
@@ -74,6 +74,8 @@ static void open_rig(struct rig *r, char **argv) {
         bench_check(model_open(&r->model, r->gguf, &mo, &e), &e, argv[1]);
         bench_check(kern_new(&r->kern, (unsigned)bench_number(argv[2]), isa_by_name(argv[3]), &e),
                 &e, "threads");
+        if (!argv[5])
+                bench_check(model_repack(r->model, r->kern, &e), &e, "repacking");
         bench_check(model_work_new(&r->work, r->model, r->kern, MAX(r->chunk, MAX_STREAMS),
                             MAX_STREAMS, &e),
                 &e, "activations");
@@ -275,8 +277,8 @@ int main(int argc, char **argv) {
         struct rig r;
         char line[256];
 
-        if (argc != 5) {
-                fputs("usage: bench-peer MODEL THREADS MAX-ISA MAX-TOKENS\n", stderr);
+        if (argc != 5 && (argc != 6 || strcmp(argv[5], "mapped"))) {
+                fputs("usage: bench-peer MODEL THREADS MAX-ISA MAX-TOKENS [mapped]\n", stderr);
                 return 2;
         }
         open_rig(&r, argv);

@@ -7,6 +7,7 @@
 #include "fault/loop.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
+#include "quant/quant.h"
 #include "util/arch-build.h"
 #include "util/llama-build.h"
 #include "util/test.h"
@@ -88,11 +89,51 @@ static void test_work(void **state) {
         free(bytes);
 }
 
+/* Repacking that has no memory leaves the model as it was. */
+static void test_repack(void **state) {
+        struct fault_loop loop = {.at_least = 1, .at_most = MAX_ALLOCATIONS};
+        struct llama_spec s = LLAMA_SPEC_SMALL;
+        struct gguf_build *b;
+        struct gguf *g = NULL;
+        struct model *m = NULL;
+        struct kern *k = NULL;
+        struct model_info i;
+        uint8_t *bytes;
+        size_t size;
+
+        s.type = s.embd_type = QUANT_Q8_0;
+        b = llama_build(&s);
+        bytes = gguf_build_bytes(b, &size);
+        gguf_build_free(b);
+        assert_int_equal(gguf_parse(&g, bytes, size, NULL), 0);
+        assert_int_equal(model_open(&m, g, &(struct model_options){0}, NULL), 0);
+        assert_int_equal(kern_new(&k, 1, KERN_N_ISA, NULL), 0);
+        while (fault_loop_next(&loop)) {
+                int r;
+
+                assert_int_equal(model_repack(m, NULL, NULL), 0);
+                fault_loop_arm(&loop);
+                r = model_repack(m, k, NULL);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, r, NULL);
+                model_info(m, &i);
+                if (r < 0)
+                        assert_int_equal(i.repacked_size, 0);
+                else
+                        assert_int_equal(i.repacked_size > 0, model_repacked_size(m, k) > 0);
+        }
+        kern_free(k);
+        model_free(m);
+        gguf_free(g);
+        free(bytes);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_open),
                 cmocka_unit_test(test_open_mixers),
                 cmocka_unit_test(test_work),
+                cmocka_unit_test(test_repack),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

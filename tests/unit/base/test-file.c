@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char folder[] = "/tmp/confab-test-file-XXXXXX";
 
@@ -136,6 +138,7 @@ static void test_map(void **state) {
         assert_memory_equal(m.data, "mapped", 6);
         file_map_close(&m);
         assert_int_equal(m.fd, -1);
+        file_map_forget(&m, "else", 4);
         assert_int_equal(file_replace(in_folder("map"), "", 0, 0600, &e), 0);
         assert_int_equal(file_map_open(&m, in_folder("map"), &e), 0);
         assert_null(m.data);
@@ -144,6 +147,53 @@ static void test_map(void **state) {
         assert_int_equal(file_map_open(&m, folder, &e), -ERR_INVALID);
         assert_int_equal(file_map_open(&m, in_folder("nothing"), &e), -ERR_SYS);
         assert_int_equal(m.fd, -1);
+}
+
+/* Whether the page at @p is in this process's table of pages: bit 63 of its entry. */
+static bool is_resident(const void *p) {
+        long page = sysconf(_SC_PAGESIZE);
+        int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+        uint64_t entry = 0;
+
+        if (fd < 0) {
+                print_message("SKIP: no /proc/self/pagemap here\n");
+                skip();
+        }
+        assert_int_equal(pread(fd, &entry, sizeof(entry),
+                                 (off_t)((uintptr_t)p / (size_t)page * sizeof(entry))),
+                sizeof(entry));
+        close(fd);
+        return entry >> 63;
+}
+
+/* Whole pages leave, those at both ends stay, and all bytes are there again when they are read. */
+static void test_map_forget(void **state) {
+        const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 8 * page + 100;
+        uint8_t *bytes = malloc(size), other[8192];
+        struct file_map m;
+        struct err e;
+
+        assert_non_null(bytes);
+        for (size_t i = 0; i < size; i++)
+                bytes[i] = (uint8_t)(i * 7 + i / page);
+        assert_int_equal(file_replace(in_folder("pages"), bytes, size, 0600, &e), 0);
+        assert_int_equal(file_map_open(&m, in_folder("pages"), &e), 0);
+        assert_memory_equal(m.data, bytes, size);
+        file_map_forget(&m, m.data + 1, 3 * page);
+        assert_true(is_resident(m.data));
+        assert_false(is_resident(m.data + page));
+        assert_false(is_resident(m.data + 2 * page));
+        assert_true(is_resident(m.data + 3 * page));
+        file_map_forget(&m, m.data + 5 * page + 1, page); /* no whole page */
+        assert_true(is_resident(m.data + 5 * page));
+        file_map_forget(&m, m.data + 4 * page, size); /* beyond the end: nothing */
+        assert_true(is_resident(m.data + 4 * page));
+        memset(other, 1, sizeof(other));
+        file_map_forget(&m, other, sizeof(other));
+        assert_int_equal(other[4096], 1);
+        assert_memory_equal(m.data, bytes, size);
+        file_map_close(&m);
+        free(bytes);
 }
 
 static void test_sync_parent(void **state) {
@@ -162,6 +212,7 @@ int main(void) {
                 cmocka_unit_test(test_read_all_sizes),
                 cmocka_unit_test(test_mkdir_p),
                 cmocka_unit_test(test_map),
+                cmocka_unit_test(test_map_forget),
                 cmocka_unit_test(test_sync_parent),
         };
         return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -27,13 +27,13 @@ static struct mat make_mat(uint64_t *rs, uint32_t type, size_t n_in, size_t n_ou
 /* y = w x^T on tokens [t0, t0+n). */
 static void product(struct kern *k, const struct kern_mat *w, const float *x, size_t ldx, size_t n,
         const float *bias, float *y, size_t ldy) {
-        size_t size = kern_act_size(kern_act_class(w->type), w->n_in, n);
+        size_t size = kern_act_size(kern_mat_act_class(w), w->n_in, n);
         void *scratch = test_alloc64(size);
         struct kern_act a;
 
         /* What lies in the scratch by chance has no part in it. */
         memset(scratch, 0xee, size);
-        kern_act_prepare(k, &a, kern_act_class(w->type), x, ldx, w->n_in, n, scratch);
+        kern_act_prepare(k, &a, kern_mat_act_class(w), x, ldx, w->n_in, n, scratch);
         kern_matmul(k, w, &a, bias, y, ldy);
         free(scratch);
 }
@@ -56,6 +56,24 @@ static const size_t n_outs[] = {1, 2, 3, 5, 8, 9, 17};
 static const size_t n_tokenss[] = {
         1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 25, 33, 48, 70, 128, 137, 150};
 
+/* The same of @w repacked; NULL if @k does not repack its type. */
+static float *repacked_new(
+        struct kern *k, const struct kern_mat *w, const float *x, size_t ldx, size_t n) {
+        size_t size = kern_repacked_size(k, w);
+        struct kern_mat m;
+        float *y;
+        void *to;
+
+        if (size == 0)
+                return NULL;
+        to = test_alloc64(size);
+        memset(to, 0xee, size);
+        kern_repack(k, w, to, &m);
+        y = product_new(k, &m, x, ldx, n);
+        free(to);
+        return y;
+}
+
 static void compare_shape(struct kern *const *ks, uint32_t type, size_t n_in, size_t n_out,
         size_t n_tokens, uint64_t *rs) {
         struct mat w = make_mat(rs, type, n_in, n_out);
@@ -69,6 +87,12 @@ static void compare_shape(struct kern *const *ks, uint32_t type, size_t n_in, si
                 if (!test_same(y0, y, n_out * n_tokens))
                         fail_msg("%s, %s, %zu x %zu, %zu tokens", kern_isa_name(kern_isa(ks[i])),
                                 quant_info(type)->name, n_out, n_in, n_tokens);
+                free(y);
+                y = repacked_new(ks[i], &w.m, x, n_in + 3, n_tokens);
+                if (y && !test_same(y0, y, n_out * n_tokens))
+                        fail_msg("%s, %s repacked, %zu x %zu, %zu tokens",
+                                kern_isa_name(kern_isa(ks[i])), quant_info(type)->name, n_out, n_in,
+                                n_tokens);
                 free(y);
         }
         free(y0);
@@ -361,7 +385,8 @@ static float expected_of_block(uint32_t type, const uint8_t *w, const int *q) {
 static void check_full_scale(struct kern *k, uint32_t type, uint8_t fill, unsigned signs) {
         enum { N = 25 }; /* a unit of 16, and 9 more */
         const struct quant_info *info = quant_info(type);
-        struct kern_mat m = {NULL, type, info->block_values, 1, info->block_size};
+        struct kern_mat m = {
+                .type = type, .n_in = info->block_values, .n_out = 1, .row_size = info->block_size};
         float *x = test_alloc(N * m.n_in * sizeof(*x)), y[N], want;
         uint8_t w[256];
         int q[256];
