@@ -144,6 +144,16 @@ void kern_act_prepare(struct kern *k, struct kern_act *a, enum kern_act_class ac
 /* y[t][o] = dot(w row o, x row t) (+ bias[o] if not NULL). y [n_tokens][ldy]. */
 void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act *a,
         const float *bias, float *y, size_t ldy);
+/* Some products of the same activations, at most KERN_PRODUCTS_MAX, for which threads meet once. No y is another's. */
+#define KERN_PRODUCTS_MAX 4
+struct kern_product {
+        const struct kern_mat *w;
+        const float *bias;
+        float *y;
+        size_t ldy;
+};
+void kern_matmul_all(
+        struct kern *k, const struct kern_act *a, const struct kern_product *p, size_t n);
 
 /*
  * One matrix for each head: matrix h begins h * stride bytes behind first.data. The activations of head

@@ -99,53 +99,80 @@ void kern_act_prepare(struct kern *k, struct kern_act *a, enum kern_act_class ac
 }
 
 struct matmul_job {
-        kern_matmul_fn *fn;
-        const struct kern_mat *w;
+        const struct kern *k;
         const struct kern_act *a;
-        const float *bias;
-        float *y;
-        size_t ldy;
+        const struct kern_product *p;
         size_t n_rows; /* per task */
+        size_t n;
+        size_t first[KERN_PRODUCTS_MAX]; /* task of each product */
 };
 
 /* What all tasks of a product read, and the rows that this one writes. */
-static void tell_tsan(const struct matmul_job *j, size_t row0, size_t row1) {
-        const struct kern_act *a = j->a;
-
+static void tell_tsan(
+        const struct kern_act *a, const struct kern_product *p, size_t row0, size_t row1) {
         if (a->quantised)
                 kern_tsan_reads(
                         a->quantised, align_up(a->n_tokens, KERN_ACT_UNIT) * a->quantised_row_size);
         for (size_t t = 0; t < a->n_tokens; t++) {
                 if (!a->quantised)
                         kern_tsan_reads(a->x + t * a->ldx, a->n_in * sizeof(float));
-                kern_tsan_writes(j->y + t * j->ldy + row0, (row1 - row0) * sizeof(float));
+                kern_tsan_writes(p->y + t * p->ldy + row0, (row1 - row0) * sizeof(float));
         }
+}
+
+static kern_matmul_fn *matmul_fn(const struct kern *k, const struct kern_mat *w) {
+        return w->repacked ? k->ops.matmul_repacked[w->type] : k->ops.matmul[w->type];
 }
 
 static void matmul_task(void *arg, size_t task, unsigned thread) {
         struct matmul_job *j = arg;
-        size_t row0 = task * j->n_rows, row1 = MIN(row0 + j->n_rows, j->w->n_out);
+        const struct kern_product *p;
+        size_t i = j->n - 1, row0, row1;
 
-        tell_tsan(j, row0, row1);
-        j->fn(j->w, j->a, row0, row1, j->y, j->ldy);
-        if (!j->bias)
+        while (task < j->first[i])
+                i--;
+        p = &j->p[i];
+        row0 = (task - j->first[i]) * j->n_rows;
+        row1 = MIN(row0 + j->n_rows, p->w->n_out);
+        tell_tsan(j->a, p, row0, row1);
+        matmul_fn(j->k, p->w)(p->w, j->a, row0, row1, p->y, p->ldy);
+        if (!p->bias)
                 return;
         for (size_t t = 0; t < j->a->n_tokens; t++)
                 for (size_t o = row0; o < row1; o++)
-                        j->y[t * j->ldy + o] += j->bias[o];
+                        p->y[t * p->ldy + o] += p->bias[o];
+}
+
+void kern_matmul_all(
+        struct kern *k, const struct kern_act *a, const struct kern_product *p, size_t n) {
+        struct matmul_job job = {.k = k, .a = a, .p = p, .n = n};
+        size_t n_threads = kern_n_threads(k), n_out = 0, n_tasks = 0;
+        bool parallel;
+
+        assert(n <= KERN_PRODUCTS_MAX);
+        for (size_t i = 0; i < n; i++) {
+                assert(a->act_class == kern_mat_act_class(p[i].w) && a->n_in == p[i].w->n_in);
+                n_out += p[i].w->n_out;
+        }
+        if (n_out == 0 || a->n_tokens == 0)
+                return;
+        parallel = n_threads > 1 && a->n_in * a->n_tokens >= PARALLEL_MIN / n_out;
+        job.n_rows = n_out;
+        if (parallel)
+                job.n_rows =
+                        align_up(MAX(n_out / (n_threads * TASKS_PER_THREAD), (size_t)1), ROW_STEP);
+        for (size_t i = 0; i < n; i++) {
+                job.first[i] = n_tasks;
+                n_tasks += (p[i].w->n_out + job.n_rows - 1) / job.n_rows;
+        }
+        if (parallel)
+                kern_run(k, n_tasks, matmul_task, &job);
+        else
+                for (size_t i = 0; i < n_tasks; i++)
+                        matmul_task(&job, i, 0);
 }
 
 void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act *a,
         const float *bias, float *y, size_t ldy) {
-        kern_matmul_fn *fn = w->repacked ? k->ops.matmul_repacked[w->type] : k->ops.matmul[w->type];
-        struct matmul_job job = {fn, w, a, bias, y, ldy, w->n_out};
-        size_t n_threads = kern_n_threads(k);
-
-        assert(fn && a->act_class == kern_mat_act_class(w) && a->n_in == w->n_in);
-        if (w->n_out == 0 || a->n_tokens == 0)
-                return;
-        if (n_threads > 1 && w->n_in * a->n_tokens >= PARALLEL_MIN / w->n_out)
-                job.n_rows = align_up(
-                        MAX(w->n_out / (n_threads * TASKS_PER_THREAD), (size_t)1), ROW_STEP);
-        kern_run(k, (w->n_out + job.n_rows - 1) / job.n_rows, matmul_task, &job);
+        kern_matmul_all(k, a, &(struct kern_product){w, bias, y, ldy}, 1);
 }

@@ -324,16 +324,15 @@ static void attn_place(const struct attn *a, struct model_work *w, const struct 
 
 int attn_store(const struct attn *a, struct model_work *w, struct work_input *in) {
         const struct kern_kv_layout *l = &a->kern.layout;
+        const struct work_product both[] = {{&a->k, a->k_bias, w->k}, {&a->v, a->v_bias, w->v}};
         size_t n_k = a->k.n_out, n_v = (size_t)l->n_kv_head * l->head_dim_v;
         int r;
 
         if (a->shares_kv)
                 return work_wait(w, a->layer);
-        work_matmul(w, in, &a->k, a->k_bias, w->k);
+        work_matmul_all(w, in, both, a->value_is_key ? 1 : 2);
         if (a->value_is_key)
                 memcpy(w->v, w->k, w->n * n_v * sizeof(*w->v));
-        else
-                work_matmul(w, in, &a->v, a->v_bias, w->v);
         attn_place(a, w, &a->k_norm, w->k, l->n_kv_head);
         if (a->v_norm.n)
                 norm_forward(&a->v_norm, w, w->v, w->v, l->head_dim_v, w->n * l->n_kv_head);

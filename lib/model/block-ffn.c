@@ -103,8 +103,10 @@ void ffn_forward(const struct ffn *f, struct model_work *w, struct work_input *i
                 work_matmul(w, in, &f->up, f->up_bias, w->gate);
                 kern_activate(w->kern, f->activation, w->gate, NULL, w->gate, n);
         } else {
-                work_matmul(w, in, &f->gate, f->gate_bias, w->gate);
-                work_matmul(w, in, &f->up, f->up_bias, w->up);
+                const struct work_product both[] = {
+                        {&f->gate, f->gate_bias, w->gate}, {&f->up, f->up_bias, w->up}};
+
+                work_matmul_all(w, in, both, ARRAY_SIZE(both));
                 kern_activate(w->kern, f->activation, w->gate, w->up, w->gate, n);
         }
         ffn_down(f, w, in, out);

@@ -137,6 +137,15 @@ static inline struct work_input work_input(const float *x, size_t n_in, size_t n
 void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
         const float *bias, float *y);
 
+/* Products of the same rows, at most KERN_PRODUCTS_MAX, for which threads meet once where they can. */
+struct work_product {
+        const struct kern_mat *mat;
+        const float *bias;
+        float *y;
+};
+void work_matmul_all(
+        struct model_work *w, struct work_input *in, const struct work_product *p, size_t n);
+
 /* The weights in another layout (repack.c). */
 struct repack;
 struct repack *repack_free(struct repack *r);

@@ -164,17 +164,35 @@ void work_dims_heads(struct work_dims *d, const struct kern_heads *heads, size_t
         d->heads_n_in[c] = MAX(d->heads_n_in[c], heads->first.n_in);
 }
 
-void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
-        const float *bias, float *y) {
-        struct kern_mat found = repack_find(w->model->repack, mat);
-        enum kern_act_class c = kern_mat_act_class(&found);
+void work_matmul_all(
+        struct model_work *w, struct work_input *in, const struct work_product *p, size_t n) {
+        struct kern_mat found[KERN_PRODUCTS_MAX];
+        struct kern_product all[KERN_PRODUCTS_MAX];
 
-        if (!in->prepared || in->act.act_class != c) {
+        size_t first = 0;
+
+        assert(n <= KERN_PRODUCTS_MAX);
+        for (size_t i = 0; i < n; i++) {
+                enum kern_act_class c;
+
+                found[i] = repack_find(w->model->repack, p[i].mat);
+                all[i] = (struct kern_product){&found[i], p[i].bias, p[i].y, found[i].n_out};
+                c = kern_mat_act_class(&found[i]);
+                if (in->prepared && in->act.act_class == c)
+                        continue;
+                /* Those before want the rows in another way. */
+                kern_matmul_all(w->kern, &in->act, all + first, i - first);
+                first = i;
                 kern_act_prepare(
                         w->kern, &in->act, c, in->x, in->n_in, in->n_in, in->n, in->scratch);
                 in->prepared = true;
         }
-        kern_matmul(w->kern, &found, &in->act, bias, y, found.n_out);
+        kern_matmul_all(w->kern, &in->act, all + first, n - first);
+}
+
+void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
+        const float *bias, float *y) {
+        work_matmul_all(w, in, &(struct work_product){mat, bias, y}, 1);
 }
 
 static void work_move_row(float *base, size_t to, size_t from, size_t width) {

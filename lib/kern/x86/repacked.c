@@ -21,6 +21,9 @@
 #define PIECE (WEIGHTS_STAY ? 8 : 4)
 /* Bytes ahead of a tile of weights that is read for the first time. */
 #define PREFETCH 4608
+/* Bytes of weights that stay in the second cache while all tokens come by, tile after tile, each of which stays in the first
+ * meanwhile. */
+#define ROWS_SIZE (296 * 1024)
 
 /* Bytes of values of a group's block, and of a tile's block. */
 KERN_INLINE size_t group_size(const struct block_kind kind) {
@@ -243,16 +246,19 @@ KERN_INLINE void rows_by_tile(const struct block_kind kind, bool ahead, const st
 KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
         const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy) {
         size_t n_tiles = repacked_n_tiles(a->n_tokens);
+        size_t n = ROWS_SIZE / (TILE_ROWS * w->row_size), step = (n > 0 ? n : 1) * TILE_ROWS;
 
-        /* Rows stay in the nearer caches while all tokens come by. */
-        for (size_t o = row0; o < row1; o += TILE_ROWS) {
-                size_t n_rows = row1 - o < TILE_ROWS ? row1 - o : TILE_ROWS;
+        for (size_t o = row0; o < row1; o += step)
+                for (size_t i = 0; i < n_tiles; i++)
+                        for (size_t r = o; r < o + step && r < row1; r += TILE_ROWS) {
+                                size_t n_rows = row1 - r < TILE_ROWS ? row1 - r : TILE_ROWS;
 
-                /* The first tokens wait for the rows. */
-                rows_by_tile(kind, true, w, a, o, n_rows, 0, y, ldy);
-                for (size_t i = 1; i < n_tiles; i++)
-                        rows_by_tile(kind, false, w, a, o, n_rows, i, y, ldy);
-        }
+                                /* The first tokens wait for the rows. */
+                                if (i == 0)
+                                        rows_by_tile(kind, true, w, a, r, n_rows, i, y, ldy);
+                                else
+                                        rows_by_tile(kind, false, w, a, r, n_rows, i, y, ldy);
+                        }
 }
 
 /* One block of a row, into lane @lane of its group. */

@@ -236,6 +236,58 @@ static void test_threads(void **state) {
                 }
 }
 
+/* Several products at once, so small that one thread does them and larger, are each by itself. */
+static void check_all(struct kern *k, size_t n_in, size_t n, uint64_t *rs) {
+        enum { N = 3 };
+        static const size_t n_outs_all[N] = {331, 7, 96};
+        float *x = test_floats(rs, n_in * n, 1), *bias = test_floats(rs, 331, 1);
+        struct kern_product p[N];
+        struct kern_mat mats[N];
+        struct mat w[N];
+        struct kern_act a;
+        void *scratch = test_alloc64(kern_act_size(KERN_ACT_Q8, n_in, n));
+
+        kern_act_prepare(k, &a, KERN_ACT_Q8, x, n_in, n_in, n, scratch);
+        for (size_t i = 0; i < N; i++) {
+                size_t n_y = n * (n_outs_all[i] + 3);
+
+                w[i] = make_mat(rs, i == 1 ? QUANT_Q4_0 : QUANT_Q8_0, n_in, n_outs_all[i]);
+                mats[i] = w[i].m;
+                p[i] = (struct kern_product){&mats[i], i == 2 ? NULL : bias,
+                        test_alloc(n_y * sizeof(float)), n_outs_all[i] + 3};
+                memset(p[i].y, 0xee, n_y * sizeof(float));
+        }
+        kern_matmul_all(k, &a, p, N);
+        for (size_t i = 0; i < N; i++) {
+                size_t n_y = n * p[i].ldy;
+                float *y = test_alloc(n_y * sizeof(*y));
+
+                memset(y, 0xee, n_y * sizeof(*y));
+                kern_matmul(k, &mats[i], &a, p[i].bias, y, p[i].ldy);
+                assert_memory_equal(y, p[i].y, n_y * sizeof(*y));
+                free(y);
+                free(p[i].y);
+                free(w[i].memory);
+        }
+        kern_matmul_all(k, &a, p, 0);
+        free(scratch);
+        free(bias);
+        free(x);
+}
+
+static void test_all(void **state) {
+        uint64_t rs = 11;
+
+        for (unsigned i = 1; i <= 3; i++) {
+                struct kern *k = test_kern(kern_cpu_isa(), i);
+
+                check_all(k, 32, 1, &rs);
+                check_all(k, 512, 1, &rs);
+                check_all(k, 1056, 19, &rs);
+                kern_free(k);
+        }
+}
+
 /* The definition itself, against double precision. */
 static void test_reference(void **state) {
         struct kern *k = test_kern(KERN_GENERIC, 1);
@@ -452,6 +504,7 @@ int main(void) {
                 cmocka_unit_test(test_panels),
                 cmocka_unit_test(test_batch),
                 cmocka_unit_test(test_threads),
+                cmocka_unit_test(test_all),
                 cmocka_unit_test(test_reference),
                 cmocka_unit_test(test_adversarial),
                 cmocka_unit_test(test_full_scale),
