@@ -200,6 +200,39 @@ uint32_t cost_rows_within(
         return low;
 }
 
+/* The least that a step may take of @rows, more than the first of the curve: it has the weights to read that one of
+ * fewer rows has, and does not use the arithmetic better than one of more. */
+static double might_take(const struct curve *c, double rows, double *ret_smaller) {
+        unsigned i = 1;
+
+        while (i < c->n && c->rows[i] < rows)
+                i++;
+        *ret_smaller = c->rows[i - 1];
+        return i == c->n ? c->usec[i - 1] : MAX(c->usec[i - 1], c->usec[i] * rows / c->rows[i]);
+}
+
+uint32_t cost_rows_to_try(const struct cost *c, uint32_t least, uint32_t most, double depth,
+        double usec, double *ret_usec) {
+        struct curve curve;
+        uint32_t best = 0;
+
+        make_curve(c, depth, &curve);
+        for (uint32_t rows = least + 1; curve.n > 0 && rows <= most; rows++) {
+                double smaller, t;
+
+                if (c->knots[knot_of(rows)].w > 0 || rows <= curve.rows[0])
+                        continue;
+                t = might_take(&curve, rows, &smaller);
+                if (t > usec)
+                        break;
+                if (rows > REACH * smaller)
+                        continue;
+                best = rows;
+                *ret_usec = t;
+        }
+        return best;
+}
+
 double cost_ratio(const struct cost *c, double most) {
         return c->step_usec < most * c->token_usec ? c->step_usec / c->token_usec
                : c->step_usec > 0                  ? most

@@ -40,6 +40,12 @@ double cost_predict(const struct cost *c, uint32_t rows, double depth);
 uint32_t cost_rows_within(
         const struct cost *c, uint32_t least, uint32_t most, double depth, double usec);
 
+/* The most rows above @least, @most at the most, of a step that nobody has seen and that might take no longer than
+ * @usec at this depth: less than a row of a larger step takes no row will, and no step less than a smaller one. At
+ * most twice the rows of a smaller step that was seen. 0: there is none. *ret_usec: what it might take. */
+uint32_t cost_rows_to_try(const struct cost *c, uint32_t least, uint32_t most, double depth,
+        double usec, double *ret_usec);
+
 /* a/b of the line a + b rows: the rows that cost as much as a step without any. At most @most; 0 until
  * steps of different sizes were seen. */
 double cost_ratio(const struct cost *c, double most);

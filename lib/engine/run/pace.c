@@ -21,6 +21,9 @@
  * 3. Prompts always have a row, even if the replies then wait for longer: where they cannot be computed apart,
  *    or where a layer of one row takes longer than a slice.
  * 4. A row has the same bits either way (I2).
+ * 5. A number of rows together that was never tried, but might be faster than all that is known, is tried once
+ *    (cost_rows_to_try()): it may keep replies waiting for twice as long as they should, once for each size of step. Else
+ *    steps of a few rows would remain what a line between a step of one and a whole prompt says they are.
  */
 #include "engine/run/pace.h"
 
@@ -28,28 +31,28 @@
 
 #define MOST_LAYERS 8u /* of a chunk between two steps of the replies, at the least */
 
-/* Rows of prompts in a step of the replies, and their number in a second. */
+/* Rows of prompts in a step of the replies, and their number in a second: 0 if one is too many already. */
 static uint32_t together(
         const struct cost *c, const struct pace_need *need, double alone, double *ret_speed) {
-        double depth = need->reply_depth, n = need->n_replies;
-        uint32_t rows = need->n_replies + 1;
+        double depth = need->reply_depth, n = need->n_replies, limit = alone / (1 - need->share);
+        uint32_t rows = need->n_replies + 1, try;
+        bool fits;
+        double usec;
 
         /* the depth of all rows depends on their number */
         for (int i = 0; i < 2; i++) {
                 depth = (need->reply_depth * n + need->prompt_depth * (rows - n)) / rows;
-                rows = cost_rows_within(
-                        c, need->n_replies + 1, need->most, depth, alone / (1 - need->share));
+                rows = cost_rows_within(c, need->n_replies + 1, need->most, depth, limit);
         }
-        *ret_speed = (rows - n) / MAX(cost_predict(c, rows, depth), 1.0);
+        usec = cost_predict(c, rows, depth);
+        fits = rows > need->n_replies + 1 || usec <= limit;
+        *ret_speed = fits ? (rows - n) / MAX(usec, 1.0) : 0;
+        try = cost_rows_to_try(c, fits ? rows : need->n_replies, need->most, depth, limit, &usec);
+        if (try > 0 && (try - n) / MAX(usec, 1.0) > *ret_speed) {
+                *ret_speed = (try - n) / MAX(usec, 1.0);
+                rows = try;
+        }
         return rows - need->n_replies;
-}
-
-/* Does one row of a prompt fit into a step of the replies? */
-static bool fits_together(const struct cost *c, const struct pace_need *need, double alone) {
-        double depth =
-                (need->reply_depth * need->n_replies + need->prompt_depth) / (need->n_replies + 1);
-
-        return cost_predict(c, need->n_replies + 1, depth) <= alone / (1 - need->share);
 }
 
 /* Rows of a chunk of which at least @n layers are computed between two steps of the replies. */
@@ -70,8 +73,6 @@ struct pace_plan pace_plan(const struct cost *c, const struct pace_need *need) {
 
         if (alone == 0 || !need->may_part)
                 return plan;
-        if (plan.rows == 1 && !fits_together(c, need, alone))
-                best = 0;
         for (unsigned n = 1; n <= MIN(MOST_LAYERS, need->n_layer); n++) {
                 uint32_t rows = chunk_of(c, need, alone, n, &speed);
 

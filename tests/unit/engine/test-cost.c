@@ -59,6 +59,31 @@ static void test_curve(void **state) {
         assert_int_equal(cost_rows_within(&c, 1, 65536, 0, 1e12), 512);
 }
 
+/* What nobody has seen and might be fast enough. */
+static void test_to_try(void **state) {
+        struct cost c = {0};
+        double usec = 0;
+
+        assert_int_equal(cost_rows_to_try(&c, 1, 256, 0, 1e9, &usec), 0);
+        see(&c, 1, 0, 5);
+        see(&c, 256, 0, 5);
+        /* Twice those that were seen, once, as long as a row as in the largest step fits. */
+        assert_int_equal(cost_rows_to_try(&c, 1, 256, 0, 30000, &usec), 2);
+        assert_near(usec, 20000, 0.001);
+        see(&c, 2, 0, 1);
+        assert_int_equal(cost_rows_to_try(&c, 1, 256, 0, 30000, &usec), 4);
+        see(&c, 4, 0, 1);
+        assert_int_equal(cost_rows_to_try(&c, 1, 256, 0, 30000, &usec), 6);
+        assert_near(usec, 30000, 0.001);
+        assert_int_equal(cost_rows_to_try(&c, 1, 5, 0, 30000, &usec), 5);
+        assert_int_equal(cost_rows_to_try(&c, 6, 256, 0, 30000, &usec), 0);
+        see(&c, 6, 0, 1);
+        see(&c, 5, 0, 1);
+        assert_int_equal(cost_rows_to_try(&c, 4, 256, 0, 30000, &usec), 0);
+        /* Not less than a smaller step takes. */
+        assert_int_equal(cost_rows_to_try(&c, 2, 256, 0, 19000, &usec), 0);
+}
+
 /* The least and the most rows that a step can have. */
 static void test_ends(void **state) {
         struct cost c = {0};
@@ -153,6 +178,7 @@ int main(void) {
                 cmocka_unit_test(test_unknown),
                 cmocka_unit_test(test_curve),
                 cmocka_unit_test(test_ends),
+                cmocka_unit_test(test_to_try),
                 cmocka_unit_test(test_depth),
                 cmocka_unit_test(test_change),
                 cmocka_unit_test(test_noise),

@@ -83,6 +83,55 @@ static void test_unknown(void **state) {
         assert_true(pace_plan(&c, &need).rows >= 1);
 }
 
+/* Plans and what comes of them: the last plan. @few(n): the time of a step of n rows. */
+static struct pace_plan live(double (*few)(uint32_t rows), unsigned n_plans, unsigned *ret_late) {
+        struct pace_need need = need_of(1, 33);
+        struct cost c = {0};
+        struct pace_plan plan = {0};
+
+        /* A reply alone, and a prompt before it. */
+        for (int i = 0; i < 5; i++) {
+                cost_observe(&c, 256, 100, (uint64_t)few(256));
+                cost_observe(&c, 1, 100, (uint64_t)few(1));
+        }
+        *ret_late = 0;
+        for (unsigned i = 0; i < n_plans; i++) {
+                plan = pace_plan(&c, &need);
+                if (plan.apart) {
+                        cost_observe(&c, plan.rows, 100, (uint64_t)few(plan.rows));
+                        cost_observe(&c, 1, 100, (uint64_t)few(1));
+                        continue;
+                }
+                *ret_late += few(plan.rows + 1) > 1.52 * few(1);
+                assert_true(few(plan.rows + 1) <= 3 * few(1));
+                cost_observe(&c, plan.rows + 1, 100, (uint64_t)few(plan.rows + 1));
+        }
+        return plan;
+}
+
+/* Weights take 13 ms, a row 2.2. */
+static double few_rows_free(uint32_t rows) {
+        return MAX(13000, 2200.0 * rows);
+}
+
+/* Of few rows each is dear. */
+static double few_rows_dear(uint32_t rows) {
+        return rows <= 32 ? 13000 + 9000.0 * (rows - 1) : 292000 + 600.0 * (rows - 32);
+}
+
+/* What few rows cost is found out, though it is far from a line between one row and a whole prompt. */
+static void test_tries(void **state) {
+        unsigned n_late;
+        struct pace_plan plan = live(few_rows_free, 20, &n_late);
+
+        assert_false(plan.apart);
+        assert_in_range(plan.rows, 7, 8);
+        assert_int_equal(n_late, 0);
+        plan = live(few_rows_dear, 200, &n_late);
+        assert_true(plan.apart);
+        assert_in_range(n_late, 1, 6);
+}
+
 /* Layers of 10 between steps of replies, with slices of 25. */
 static void test_slices(void **state) {
         struct pace p = {.plan = {.apart = true, .rows = 4, .slice_usec = 25, .layer_usec = 10},
@@ -125,6 +174,7 @@ int main(void) {
                 cmocka_unit_test(test_apart),
                 cmocka_unit_test(test_not_apart),
                 cmocka_unit_test(test_unknown),
+                cmocka_unit_test(test_tries),
                 cmocka_unit_test(test_slices),
         };
 
