@@ -27,7 +27,7 @@ struct budget {
         size_t want;         /* the target: the budget that was asked for last */
         size_t most;         /* the largest ever asked for: whatever fits into it is not refused */
         uint64_t weights_size; /* in the page cache */
-        size_t needed; /* bytes that all active requests together may come to need */
+        size_t needed;         /* bytes that all active requests together may come to need */
         /* The budget that the system had memory for at t_give (clock_monotonic_usec(); or 0). */
         size_t give;
         uint64_t t_give;

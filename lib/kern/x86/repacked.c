@@ -25,23 +25,14 @@
  * meanwhile. */
 #define ROWS_SIZE (296 * 1024)
 
-/* Bytes of values of a group's block, and of a tile's block. */
+/* Bytes of values of a group's block. */
 KERN_INLINE size_t group_size(const struct block_kind kind) {
         return (kind.form == FORM_BYTES ? 32 : 16) * LANES;
-}
-
-KERN_INLINE size_t tile_block_size(const struct block_kind kind) {
-        return kind.size * TILE_ROWS;
 }
 
 /* 16 bits are enough for nibbles: 8 * 2 * 15 * 127. */
 KERN_INLINE bool signed_bytes(const struct block_kind kind) {
         return !VEC_DOT4 && kind.form == FORM_BYTES;
-}
-
-/* Where a block's -sum * zero point is; of signed bytes there is none. */
-KERN_INLINE size_t zero_at(const struct block_kind kind) {
-        return kind.form == FORM_BYTES ? REPACKED_ACT_ZERO128 : REPACKED_ACT_ZERO8;
 }
 
 KERN_INLINE vi low_halves(vi v) {
