@@ -132,8 +132,9 @@ static void tell_register(struct engine *engine) {
 
 static int open_memory(struct engine *engine, struct err *e) {
         const struct model_info *i = &engine->info;
-        /* In the page cache. */
-        uint64_t mapped = i->weights_size - MIN(i->repacked_size, i->weights_size);
+        /* What is copied is no longer free; of a model that is only looked at, nothing is copied. */
+        uint64_t copied = engine->front->looking ? 0 : i->repacked_size;
+        uint64_t mapped = i->weights_size - MIN(copied, i->weights_size);
         int r;
 
         tell_register(engine);
