@@ -9,8 +9,8 @@
  *    is about speed alone: a model without it is whole.
  * 3. What was copied is given back to the system: its pages come from the file again if somebody reads them.
  *    In memory are the weights once, but for the time of one matrix.
- * 4. The copy begins on a large page and asks for such: of small ones two processors read little more
- *    than half as much a second.
+ * 4. The copy asks for large pages: of small ones two processors read little more than half as much a
+ *    second.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -122,9 +122,10 @@ int model_repack(struct model *m, struct kern *k, struct err *e) {
 
         if (status < 0)
                 return status;
-        m->repack = repack_free(m->repack);
-        if (!r || r->size == 0)
+        if (!r || r->size == 0) {
+                m->repack = repack_free(m->repack);
                 return 0;
+        }
         r->memory = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (r->memory == MAP_FAILED) {
                 r->memory = NULL;
@@ -140,6 +141,7 @@ int model_repack(struct model *m, struct kern *k, struct err *e) {
                 gguf_forget(m->weights.gguf, mat->from.data, mat->from.n_out * mat->from.row_size);
                 to += mat->size;
         }
+        repack_free(m->repack);
         m->repack = TAKE_PTR(r);
         return 0;
 }
