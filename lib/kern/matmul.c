@@ -102,9 +102,8 @@ struct matmul_job {
         const struct kern *k;
         const struct kern_act *a;
         const struct kern_product *p;
-        size_t n_rows; /* per task */
         size_t n;
-        size_t first[KERN_PRODUCTS_MAX]; /* task of each product */
+        size_t first[KERN_PRODUCTS_MAX + 1]; /* task of each product; behind the last: of all */
 };
 
 /* What all tasks of a product read, and the rows that this one writes. */
@@ -124,16 +123,27 @@ static kern_matmul_fn *matmul_fn(const struct kern *k, const struct kern_mat *w)
         return w->repacked ? k->ops.matmul_repacked[w->type] : k->ops.matmul[w->type];
 }
 
+static size_t n_steps(const struct kern_mat *w) {
+        return (w->n_out + ROW_STEP - 1) / ROW_STEP;
+}
+
+/* The first row of one of n_tasks tasks, which have equally many steps, or one more: threads that take turns end
+ * together. */
+static size_t first_row(const struct kern_mat *w, size_t task, size_t n_tasks) {
+        return MIN(task * n_steps(w) / n_tasks * ROW_STEP, w->n_out);
+}
+
 static void matmul_task(void *arg, size_t task, unsigned thread) {
         struct matmul_job *j = arg;
         const struct kern_product *p;
-        size_t i = j->n - 1, row0, row1;
+        size_t i = j->n - 1, n_tasks, row0, row1;
 
         while (task < j->first[i])
                 i--;
         p = &j->p[i];
-        row0 = (task - j->first[i]) * j->n_rows;
-        row1 = MIN(row0 + j->n_rows, p->w->n_out);
+        n_tasks = j->first[i + 1] - j->first[i];
+        row0 = first_row(p->w, task - j->first[i], n_tasks);
+        row1 = first_row(p->w, task - j->first[i] + 1, n_tasks);
         tell_tsan(j->a, p, row0, row1);
         matmul_fn(j->k, p->w)(p->w, j->a, row0, row1, p->y, p->ldy);
         if (!p->bias)
@@ -146,29 +156,29 @@ static void matmul_task(void *arg, size_t task, unsigned thread) {
 void kern_matmul_all(
         struct kern *k, const struct kern_act *a, const struct kern_product *p, size_t n) {
         struct matmul_job job = {.k = k, .a = a, .p = p, .n = n};
-        size_t n_threads = kern_n_threads(k), n_out = 0, n_tasks = 0;
+        size_t n_threads = kern_n_threads(k), n_out = 0, steps = 0;
         bool parallel;
 
         assert(n <= KERN_PRODUCTS_MAX);
         for (size_t i = 0; i < n; i++) {
                 assert(a->act_class == kern_mat_act_class(p[i].w) && a->n_in == p[i].w->n_in);
                 n_out += p[i].w->n_out;
+                steps += n_steps(p[i].w);
         }
         if (n_out == 0 || a->n_tokens == 0)
                 return;
         parallel = n_threads > 1 && a->n_in * a->n_tokens >= PARALLEL_MIN / n_out;
-        job.n_rows = n_out;
-        if (parallel)
-                job.n_rows =
-                        align_up(MAX(n_out / (n_threads * TASKS_PER_THREAD), (size_t)1), ROW_STEP);
         for (size_t i = 0; i < n; i++) {
-                job.first[i] = n_tasks;
-                n_tasks += (p[i].w->n_out + job.n_rows - 1) / job.n_rows;
+                size_t own = n_steps(p[i].w), n_tasks = parallel ? n_threads * TASKS_PER_THREAD : n;
+
+                /* its part of the tasks, to the nearest; each has rows */
+                n_tasks = MIN(MAX((n_tasks * own + steps / 2) / steps, (size_t)1), own);
+                job.first[i + 1] = job.first[i] + n_tasks;
         }
         if (parallel)
-                kern_run(k, n_tasks, matmul_task, &job);
+                kern_run(k, job.first[n], matmul_task, &job);
         else
-                for (size_t i = 0; i < n_tasks; i++)
+                for (size_t i = 0; i < job.first[n]; i++)
                         matmul_task(&job, i, 0);
 }
 
