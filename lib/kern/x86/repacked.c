@@ -19,6 +19,7 @@
 #define WEIGHTS_STAY (VEC_DOT4 && LANES == 16)
 /* Tokens of a piece of a tile. */
 #define PIECE (WEIGHTS_STAY ? 8 : 4)
+#define CACHE_LINE 64
 /* Bytes ahead of a tile of weights that is read for the first time. */
 #define PREFETCH 4608
 /* Bytes of weights that stay in the second cache while all tokens come by, tile after tile, each of which stays in the first
@@ -33,6 +34,15 @@ KERN_INLINE size_t group_size(const struct block_kind kind) {
 /* 16 bits are enough for nibbles: 8 * 2 * 15 * 127. */
 KERN_INLINE bool signed_bytes(const struct block_kind kind) {
         return !VEC_DOT4 && kind.form == FORM_BYTES;
+}
+
+/* Bytes of a block of a tile, and of half of its cache lines. */
+KERN_INLINE size_t block_size(const struct block_kind kind) {
+        return kind.size * TILE_ROWS;
+}
+
+KERN_INLINE size_t half_block(const struct block_kind kind) {
+        return (block_size(kind) / 2 + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
 KERN_INLINE vi low_halves(vi v) {
@@ -159,9 +169,14 @@ KERN_INLINE vf fold(vf (*part)[PIECE][GROUPS], unsigned t, unsigned g) {
         return vf_add(vf_add(c[0], c[2]), vf_add(c[1], c[3]));
 }
 
+/* Weights that are brought from memory meanwhile: those of the same tile, a little further on, or half of those of
+ * the tile of rows behind it. */
+enum ahead { NOTHING, THESE, NEXT };
+
 /* n_rows rows of a tile by n_tokens tokens; y is of the first of both. */
-KERN_INLINE void tile(const struct block_kind kind, unsigned n_tokens, bool ahead, const uint8_t *w,
-        size_t n_blocks, struct tokens x, size_t n_rows, float *y, size_t ldy) {
+KERN_INLINE void tile(const struct block_kind kind, unsigned n_tokens, enum ahead ahead,
+        const uint8_t *next, const uint8_t *w, size_t n_blocks, struct tokens x, size_t n_rows,
+        float *y, size_t ldy) {
         vf part[8][PIECE][GROUPS];
 
         for (size_t rest = 0; rest < 8; rest++) {
@@ -170,11 +185,18 @@ KERN_INLINE void tile(const struct block_kind kind, unsigned n_tokens, bool ahea
                 KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++)
                         KERN_UNROLL for (unsigned g = 0; g < GROUPS; g++) acc[t][g] = vf_zero();
                 for (size_t b = rest; b < n_blocks; b += 8) {
-                        if (ahead)
-                                KERN_UNROLL for (size_t i = 0; i < kind.size * TILE_ROWS; i += 64)
+                        if (ahead == THESE)
+                                KERN_UNROLL for (size_t i = 0; i < block_size(kind);
+                                                 i += CACHE_LINE)
                                         __builtin_prefetch(w + PREFETCH + i);
+                        if (ahead == NEXT) {
+                                KERN_UNROLL for (size_t i = 0; i < half_block(kind);
+                                                 i += CACHE_LINE)
+                                        __builtin_prefetch(next + i, 0, 2);
+                                next += half_block(kind);
+                        }
                         add_block(kind, n_tokens, w, x, acc);
-                        w += kind.size * TILE_ROWS;
+                        w += block_size(kind);
                         x.q += REPACKED_ACT_SIZE;
                         x.scales += REPACKED_ACT_SIZE;
                 }
@@ -194,12 +216,13 @@ KERN_INLINE void tile(const struct block_kind kind, unsigned n_tokens, bool ahea
         }
 }
 
-KERN_INLINE void tile_by(const struct block_kind kind, size_t n_tokens, bool ahead,
-        const uint8_t *w, size_t n_blocks, struct tokens x, size_t n_rows, float *y, size_t ldy) {
+KERN_INLINE void tile_by(const struct block_kind kind, size_t n_tokens, enum ahead ahead,
+        const uint8_t *next, const uint8_t *w, size_t n_blocks, struct tokens x, size_t n_rows,
+        float *y, size_t ldy) {
         switch (n_tokens) {
 #define TOKENS(n)                                                                                  \
         case n:                                                                                    \
-                tile(kind, n, ahead, w, n_blocks, x, n_rows, y, ldy);                              \
+                tile(kind, n, ahead, next, w, n_blocks, x, n_rows, y, ldy);                        \
                 break;
                 TOKENS(1)
                 TOKENS(2)
@@ -216,9 +239,9 @@ KERN_INLINE void tile_by(const struct block_kind kind, size_t n_tokens, bool ahe
 }
 
 /* n_rows rows from @row on by a tile of tokens. */
-KERN_INLINE void rows_by_tile(const struct block_kind kind, bool ahead, const struct kern_mat *w,
-        const struct kern_act *a, size_t row, size_t n_rows, size_t tile_of_x, float *y,
-        size_t ldy) {
+KERN_INLINE void rows_by_tile(const struct block_kind kind, enum ahead ahead, const uint8_t *next,
+        const struct kern_mat *w, const struct kern_act *a, size_t row, size_t n_rows,
+        size_t tile_of_x, float *y, size_t ldy) {
         size_t t = repacked_first(a->n_tokens, tile_of_x), first = t;
         size_t end = repacked_first(a->n_tokens, tile_of_x + 1);
         size_t n_pieces = (end - t + PIECE - 1) / PIECE;
@@ -228,13 +251,15 @@ KERN_INLINE void rows_by_tile(const struct block_kind kind, bool ahead, const st
                 const uint8_t *act = repacked_act(a, tile_of_x);
                 struct tokens x = {act + 32 * (t - first), act + 4 * (t - first)};
 
-                tile_by(kind, n, ahead, (const uint8_t *)w->data + row * w->row_size,
+                tile_by(kind, n, ahead, next, (const uint8_t *)w->data + row * w->row_size,
                         w->n_in / KERN_ACT_BLOCK, x, n_rows, y + t * ldy + row, ldy);
                 t += n;
         }
 }
 
-KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
+/* All tokens come by a slice of rows, whose weights stay in the second cache meanwhile. Memory has little to do but
+ * while the first tile of tokens comes. */
+KERN_INLINE void by_slices(const struct block_kind kind, const struct kern_mat *w,
         const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy) {
         size_t n_tiles = repacked_n_tiles(a->n_tokens);
         size_t n = ROWS_SIZE / (TILE_ROWS * w->row_size), step = (n > 0 ? n : 1) * TILE_ROWS;
@@ -246,10 +271,40 @@ KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
 
                                 /* The first tokens wait for the rows. */
                                 if (i == 0)
-                                        rows_by_tile(kind, true, w, a, r, n_rows, i, y, ldy);
+                                        rows_by_tile(kind, THESE, NULL, w, a, r, n_rows, i, y, ldy);
                                 else
-                                        rows_by_tile(kind, false, w, a, r, n_rows, i, y, ldy);
+                                        rows_by_tile(
+                                                kind, NOTHING, NULL, w, a, r, n_rows, i, y, ldy);
                         }
+}
+
+/* Two tiles of tokens, tile of rows by tile of rows: during both the next one is brought, so that memory works all the
+ * time. More tiles of tokens need less of it than they would lose by changing places in the first cache. */
+KERN_INLINE void by_pairs(const struct block_kind kind, const struct kern_mat *w,
+        const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy) {
+        size_t half = w->n_in / KERN_ACT_BLOCK * half_block(kind);
+
+        for (size_t r = row0; r < row1; r += TILE_ROWS)
+                for (size_t i = 0; i < 2; i++) {
+                        size_t n_rows = row1 - r < TILE_ROWS ? row1 - r : TILE_ROWS;
+                        const uint8_t *next =
+                                (const uint8_t *)w->data + (r + TILE_ROWS) * w->row_size + i * half;
+
+                        if (r == row0 && i == 0)
+                                rows_by_tile(kind, THESE, NULL, w, a, r, n_rows, i, y, ldy);
+                        else if (r + TILE_ROWS < row1)
+                                rows_by_tile(kind, NEXT, next, w, a, r, n_rows, i, y, ldy);
+                        else
+                                rows_by_tile(kind, NOTHING, NULL, w, a, r, n_rows, i, y, ldy);
+                }
+}
+
+KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
+        const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy) {
+        if (repacked_n_tiles(a->n_tokens) == 2)
+                by_pairs(kind, w, a, row0, row1, y, ldy);
+        else
+                by_slices(kind, w, a, row0, row1, y, ldy);
 }
 
 /* One block of a row, into lane @lane of its group. */
