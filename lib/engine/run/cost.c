@@ -28,8 +28,10 @@
 #define OUTLIER 3.0
 #define OUTLIER_KNOWN 3.0 /* steps before an outlier can be recognised */
 #define DEPTH_PRIOR 4.0   /* steps that the other knots' slope counts as, ... */
-#define DEPTH_SPREAD 0.1  /* ... spread over this part of the depth */
-#define REACH 2.0         /* times the rows of the largest known step: no farther at once */
+#define DEPTH_SPREAD 0.5  /* ... spread over this part of the depth and ... */
+#define DEPTH_LEAST                                                                                \
+        1000      /* ... so many keys: over less, noise is a larger slope than any that is true */
+#define REACH 2.0 /* times the rows of the largest known step: no farther at once */
 #define LINE_FADE 0.98
 #define LINE_SPREAD 0.0001 /* the least variance of 1/rows that tells a and b apart */
 
@@ -101,23 +103,24 @@ void cost_observe(struct cost *c, uint32_t rows, double depth, uint64_t usec) {
 
 /* --- predicting --- */
 
-/* Microseconds per row for each key more, by all knots. */
+/* Microseconds per row for each key more, by all knots. Times are about equally exact in parts of themselves: so
+ * those of the larger steps, whose rows take least, tell most. */
 static double common_slope(const struct cost *c) {
         double xy = 0, xx = 0;
 
         for (unsigned i = 0; i < COST_N_KNOTS; i++) {
                 const struct cost_knot *k = &c->knots[i];
+                double exact =
+                        k->w > 0 ? k->w / (MAX(k->row_usec, 1.0) * MAX(k->row_usec, 1.0)) : 0;
 
-                if (k->w == 0)
-                        continue;
-                xy += k->w * k->depth_usec;
-                xx += k->w * k->depth2;
+                xy += exact * k->depth_usec;
+                xx += exact * k->depth2;
         }
         return xx > 0 ? MAX(xy / xx, 0.0) : 0;
 }
 
 static double at_knot(const struct cost_knot *k, double common, double depth) {
-        double spread = DEPTH_SPREAD * (k->depth + 1);
+        double spread = DEPTH_SPREAD * (k->depth + DEPTH_LEAST);
         double prior = DEPTH_PRIOR * spread * spread, weight = k->w * k->depth2 + prior;
         double slope = (k->w * k->depth_usec + prior * common) / weight;
         double row = k->row_usec + MAX(slope, 0.0) * (depth - k->depth);

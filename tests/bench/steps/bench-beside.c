@@ -22,7 +22,8 @@
 #define MAX_STREAMS 64
 #define MAX_SHARES 16
 #define MAX_INTERVALS 100000
-#define ALONE 40 /* intervals of each stream without a prompt, before it and after */
+#define MOST_TOKENS 12000 /* of a reply: the engine keeps room for all of them */
+#define ALONE 40          /* intervals of each stream without a prompt, before it and after */
 
 struct beside {
         struct drive d;
@@ -138,7 +139,7 @@ static void measure(struct beside *b, uint32_t share) {
 
         for (uint32_t i = 0; i < b->n_streams; i++) {
                 b->streams[i] = (struct stream){0};
-                ask(b, b->history, 100000, &b->streams[i].handle);
+                ask(b, b->history, MOST_TOKENS, &b->streams[i].handle);
                 while (b->streams[i].n <
                         2) /* one prompt after another: this one is no part of it */
                         take_event(b);

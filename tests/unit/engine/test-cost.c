@@ -113,6 +113,28 @@ static void test_depth(void **state) {
         assert_true(cost_predict(&c, 16, 0) > 0);
 }
 
+/* A prompt deepens by a few keys a step, and times are not exact: what depth costs is known from the large steps that a
+ * prompt had before, not from the noise of the small ones. */
+static void test_deepening(void **state) {
+        struct cost c = {0};
+        uint32_t random = 1;
+
+        for (unsigned i = 0; i < 16; i++)
+                see(&c, 256, 128 + 256 * i, 1);
+        for (unsigned i = 0; i < 64; i++)
+                for (unsigned rows = 4; rows <= 12; rows += 4) {
+                        double depth = 200 + 8 * i, t = truth(rows, depth);
+
+                        random = random * 1664525 + 1013904223;
+                        t *= 0.95 + 0.1 * (random >> 16) / 65536;
+                        cost_observe(&c, rows, depth, (uint64_t)t);
+                        if (i < 4)
+                                continue;
+                        assert_near(cost_predict(&c, rows, 0), truth(rows, 0), 0.1);
+                        assert_near(cost_predict(&c, rows, 4000), truth(rows, 4000), 0.1);
+                }
+}
+
 /* The machine becomes twice as slow, or something takes the processors for a moment. */
 static void test_change(void **state) {
         struct cost c = {0};
@@ -180,6 +202,7 @@ int main(void) {
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_to_try),
                 cmocka_unit_test(test_depth),
+                cmocka_unit_test(test_deepening),
                 cmocka_unit_test(test_change),
                 cmocka_unit_test(test_noise),
                 cmocka_unit_test(test_ratio),
