@@ -75,7 +75,7 @@ const struct setting settings_table[] = {
                         "compute its memory again."},
         {"batch-tokens", SETTING_COUNT, AT(batch_tokens), 1, ENGINE_MAX_BATCH, "256",
                 .metavar = "N", .help = "Tokens in one step, prompts and generation together."},
-        {"prefill-share", SETTING_COUNT, AT(prefill_share), 1, 100, "100", .metavar = "PERCENT",
+        {"prefill-share", SETTING_COUNT, AT(prefill_share), 1, 100, "33", .metavar = "PERCENT",
                 .help = "Part of the time that a user's prompts have while replies of the same "
                         "user are "
                         "generated. At 33 the interval between tokens of these grows to 1.5 times "

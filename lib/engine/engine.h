@@ -137,7 +137,7 @@ struct engine_options {
 };
 #define ENGINE_OPTIONS_DEFAULT                                                                     \
         ((struct engine_options){.batch_tokens = 256,                                              \
-                .prefill_share = 100,                                                              \
+                .prefill_share = 33,                                                               \
                 .max_active = 16,                                                                  \
                 .default_max_tokens = 512,                                                         \
                 .max_conversations_per_owner = 10000,                                              \

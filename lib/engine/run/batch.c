@@ -335,6 +335,7 @@ static void find_pace(struct step *s) {
                         need.prompt_depth += depth / f->n_prefill;
         }
         need.n_replies = f->n_decode;
+        need.credit_usec = engine->run->credit_usec;
         s->plan = pace_plan(&engine->run->cost, &need);
         s->prompt_rows = s->plan.rows;
         if (s->plan.apart)

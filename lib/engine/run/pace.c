@@ -24,35 +24,49 @@
  * 5. A number of rows together that was never tried, but might be faster than all that is known, is tried once
  *    (cost_rows_to_try()): it may keep replies waiting for twice as long as they should, once for each size of step. Else
  *    steps of a few rows would remain what a line between a step of one and a whole prompt says they are.
+ * 6. Together it is the mean interval that keeps to the share: what a step leaves of its time, or takes too much, is
+ *    the next one's credit (pace_credit()), within bounds. Rows come in stairs (tiles of kernels, knots of the model), and
+ *    some steps have none: else a good part of the share would remain unused. It does not choose between the ways.
  */
 #include "engine/run/pace.h"
 
 #include "base/util.h"
 
+/* Parts of the limit. */
+#define CREDIT_MOST 0.25
+#define CREDIT_DEBT 0.1
 #define MOST_LAYERS 8u /* of a chunk between two steps of the replies, at the least */
 
-/* Rows of prompts in a step of the replies, and their number in a second: 0 if one is too many already. */
-static uint32_t together(
-        const struct cost *c, const struct pace_need *need, double alone, double *ret_speed) {
-        double depth = need->reply_depth, n = need->n_replies, limit = alone / (1 - need->share);
-        uint32_t rows = need->n_replies + 1, try;
-        bool fits;
-        double usec;
+/* The most rows of a step of the replies with at least one of prompts that takes @limit, or one; and how deep they are. */
+static uint32_t rows_within(
+        const struct cost *c, const struct pace_need *need, double limit, double *ret_depth) {
+        double n = need->n_replies;
+        uint32_t rows = need->n_replies + 1;
 
         /* the depth of all rows depends on their number */
         for (int i = 0; i < 2; i++) {
-                depth = (need->reply_depth * n + need->prompt_depth * (rows - n)) / rows;
-                rows = cost_rows_within(c, need->n_replies + 1, need->most, depth, limit);
+                *ret_depth = (need->reply_depth * n + need->prompt_depth * (rows - n)) / rows;
+                rows = cost_rows_within(c, need->n_replies + 1, need->most, *ret_depth, limit);
         }
+        return rows;
+}
+
+/* Rows of prompts in a step of the replies, and their number in a second: 0 if one is too many already. */
+static uint32_t together(
+        const struct cost *c, const struct pace_need *need, double limit, double *ret_speed) {
+        double depth, n = need->n_replies, usec;
+        uint32_t rows = rows_within(c, need, limit, &depth), try;
+        bool fits;
+
         usec = cost_predict(c, rows, depth);
         fits = rows > need->n_replies + 1 || usec <= limit;
         *ret_speed = fits ? (rows - n) / MAX(usec, 1.0) : 0;
         try = cost_rows_to_try(c, fits ? rows : need->n_replies, need->most, depth, limit, &usec);
         if (try > 0 && (try - n) / MAX(usec, 1.0) > *ret_speed) {
                 *ret_speed = (try - n) / MAX(usec, 1.0);
-                rows = try;
+                return try - need->n_replies;
         }
-        return rows - need->n_replies;
+        return rows_within(c, need, limit + need->credit_usec, &depth) - need->n_replies;
 }
 
 /* Rows of a chunk of which at least @n layers are computed between two steps of the replies. */
@@ -69,7 +83,8 @@ static uint32_t chunk_of(const struct cost *c, const struct pace_need *need, dou
 
 struct pace_plan pace_plan(const struct cost *c, const struct pace_need *need) {
         double alone = cost_predict(c, need->n_replies, need->reply_depth), best, speed;
-        struct pace_plan plan = {.rows = together(c, need, alone, &best)};
+        double limit = alone / (1 - need->share);
+        struct pace_plan plan = {.limit_usec = limit, .rows = together(c, need, limit, &best)};
 
         if (alone == 0 || !need->may_part)
                 return plan;
@@ -85,6 +100,13 @@ struct pace_plan pace_plan(const struct cost *c, const struct pace_need *need) {
                         .layer_usec = cost_predict(c, rows, need->prompt_depth) / need->n_layer};
         }
         return plan;
+}
+
+double pace_credit(double credit, const struct pace_plan *plan, double usec) {
+        if (plan->limit_usec == 0)
+                return 0;
+        credit += plan->limit_usec - usec;
+        return MIN(MAX(credit, -CREDIT_DEBT * plan->limit_usec), CREDIT_MOST * plan->limit_usec);
 }
 
 bool pace_due(struct pace *p, uint64_t now) {

@@ -15,20 +15,25 @@ struct pace_need {
         uint32_t n_replies; /* rows of a step that generate, 1 or more */
         double reply_depth; /* keys that each of them looks at, on average */
         double prompt_depth;
-        uint32_t most;    /* rows that a step can have, more than n_replies */
-        uint32_t n_layer; /* of the model */
-        bool may_part;    /* prompts can be computed apart */
+        double credit_usec; /* pace_credit() of the steps before */
+        uint32_t most;      /* rows that a step can have, more than n_replies */
+        uint32_t n_layer;   /* of the model */
+        bool may_part;      /* prompts can be computed apart */
 };
 
 struct pace_plan {
         bool apart;
         uint32_t rows;     /* of prompts, 1 or more */
+        double limit_usec; /* together: what the step may take; 0: not known */
         double slice_usec; /* apart: the time for prompts between two steps of the replies */
         double layer_usec; /* apart: what a layer is expected to take */
 };
 
 /* What is best by all that is known of steps. */
 struct pace_plan pace_plan(const struct cost *c, const struct pace_need *need);
+
+/* The credit behind a step of this plan, together, that took @usec with @credit_usec before it; the first has 0. */
+double pace_credit(double credit_usec, const struct pace_plan *plan, double usec);
 
 /* A chunk that is computed apart, a layer at a time. */
 struct pace {

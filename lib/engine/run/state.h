@@ -209,6 +209,7 @@ struct run {
         uint64_t next_order;
         struct cost cost;    /* of steps */
         uint32_t n_together; /* steps in which prompts went along with replies */
+        double credit_usec;  /* of such steps (pace.h) */
         /* speculate.c */
         atomic_bool speculates; /* the setting */
         struct cost row_cost;   /* of steps in which every row has logits */

@@ -173,6 +173,7 @@ static void note_cost(struct step *s, uint64_t usec) {
         double depth = mean_depth(s->batch, s->n);
 
         cost_observe(&engine->run->cost, (uint32_t)s->n, depth, usec);
+        engine->run->credit_usec = pace_credit(engine->run->credit_usec, &s->plan, (double)usec);
         if (s->n_rows == s->n)
                 speculate_note(engine, (uint32_t)s->n, depth, usec);
         if (s->n >= RATE_TOKENS && s->n_drafts == 0) /* drafts are no prompt */

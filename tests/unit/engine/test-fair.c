@@ -837,7 +837,8 @@ static void beside_prompt(
 }
 
 /* A user's prompt beside a reply of the same user: the interval between tokens grows as far as the setting
- * says, however the machine is made, and the prompt is computed in the time that is left. */
+ * says, and a quarter beyond it at the most (the mean keeps to it: test_credit of engine/pace), however the machine is
+ * made, and the prompt is computed in the time that is left. */
 static void test_pace(void **state) {
         /* small steps cost little more than one row; or a row costs the same in any step, so that the prompt
          * must be computed apart */
@@ -852,8 +853,8 @@ static void test_pace(void **state) {
                 beside_prompt(base[i], 33, &third, &prompt);
                 beside_prompt(base[i], 50, &half, &sooner);
                 beside_prompt(base[i], 100, &whole, &soonest);
-                assert_true(third <= one * 160 / 100);
-                assert_true(half <= one * 220 / 100 && half > third);
+                assert_true(third <= one * 200 / 100);
+                assert_true(half <= one * 270 / 100 && half > third);
                 assert_true(whole > one + 250 * 100);
                 assert_true(prompt > sooner && sooner > soonest);
                 assert_true(prompt < soonest * 5 && sooner < soonest * 4);

@@ -83,6 +83,44 @@ static void test_unknown(void **state) {
         assert_true(pace_plan(&c, &need).rows >= 1);
 }
 
+/* Tiles of 8 rows. */
+static double stairs(uint32_t rows) {
+        return rows <= 8 ? 18000 : rows <= 16 ? 30000 : 18000.0 * (rows / 8.0);
+}
+
+/* Nine rows take more than half as long again, and go along now and then: as often as the mean permits. */
+static void test_credit(void **state) {
+        struct cost c = {0};
+        struct pace_need need = need_of(1, 33);
+        double sum = 0, rows = 0, limit = 18000 / 0.67;
+
+        need.may_part = false;
+        for (int i = 0; i < 5; i++)
+                for (uint32_t n = 1; n <= 256; n++)
+                        cost_observe(&c, n, 100, (uint64_t)stairs(n));
+        assert_in_range(pace_plan(&c, &need).rows, 7, 8);
+        for (unsigned i = 0; i < 100; i++) {
+                struct pace_plan plan = pace_plan(&c, &need);
+
+                sum += stairs(plan.rows + 1);
+                rows += plan.rows;
+                need.credit_usec = pace_credit(need.credit_usec, &plan, stairs(plan.rows + 1));
+        }
+        assert_true(sum / 100 > 0.97 * limit && sum / 100 < 1.03 * limit);
+        assert_true(rows / 100 > 9);
+        /* It is bounded both ways, and gone without such a step. */
+        need.credit_usec = 0;
+        for (unsigned i = 0; i < 100; i++)
+                need.credit_usec =
+                        pace_credit(need.credit_usec, &(struct pace_plan){.limit_usec = 1000}, 0);
+        assert_true(need.credit_usec == 250);
+        for (unsigned i = 0; i < 100; i++)
+                need.credit_usec =
+                        pace_credit(need.credit_usec, &(struct pace_plan){.limit_usec = 1000}, 1e6);
+        assert_true(need.credit_usec == -100);
+        assert_true(pace_credit(250, &(struct pace_plan){0}, 1000) == 0);
+}
+
 /* Plans and what comes of them: the last plan. @few(n): the time of a step of n rows. */
 static struct pace_plan live(double (*few)(uint32_t rows), unsigned n_plans, unsigned *ret_late) {
         struct pace_need need = need_of(1, 33);
@@ -171,6 +209,7 @@ static void test_slices(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_together),
+                cmocka_unit_test(test_credit),
                 cmocka_unit_test(test_apart),
                 cmocka_unit_test(test_not_apart),
                 cmocka_unit_test(test_unknown),
