@@ -167,6 +167,15 @@ KERN_INLINE void vf_transpose(vf *r) {
         KERN_UNROLL for (unsigned i = 0; i < 8; i++) r[i] = t[i];
 }
 
+/* The same, added to @sum. */
+KERN_INLINE vi vi_dot2_16_to(vi sum, vi a, vi b) {
+#if VEC_DOT4
+        return _mm256_dpwssd_avx_epi32(sum, a, b);
+#else
+        return vi_add(sum, vi_dot2_16(a, b));
+#endif
+}
+
 #if VEC_DOT4
 /* Adds products of 4 unsigned and signed bytes. */
 KERN_INLINE vi vi_dot4(vi sum, vi u, vi s) {

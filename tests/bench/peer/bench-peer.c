@@ -232,13 +232,18 @@ static double products(struct rig *r) {
         return (double)r->info.n_params - (tied ? 1 : 2) * table;
 }
 
+/* Of one token and one key in all layers: with the key and with the value. */
+static double attended(const struct rig *r) {
+        return 2.0 * r->info.n_layer * r->info.n_head * r->info.head_dim;
+}
+
 /* --- lines --- */
 
 static void put_facts(struct rig *r) {
-        printf("{\"isa\":\"%s\",\"n_vocab\":%u,\"weights_size\":%llu,\"products\":%.0f,\"chunk\":%"
-               "u}\n",
+        printf("{\"isa\":\"%s\",\"n_vocab\":%u,\"weights_size\":%llu,\"products\":%.0f,"
+               "\"attended\":%.0f,\"chunk\":%u}\n",
                 kern_isa_name(kern_isa(r->kern)), r->info.n_vocab,
-                (unsigned long long)r->info.weights_size, products(r), r->chunk);
+                (unsigned long long)r->info.weights_size, products(r), attended(r), r->chunk);
         fflush(stdout);
 }
 

@@ -9,7 +9,8 @@ Rules:
  3. Prefill and decoding of the peer are timed by llama-bench, streams by llama-batched-bench, each with its warm-up, and
     what follows a long history by llama-server's own timings: there a history is computed once and kept as a file.
  4. What the machine can do at most is measured in each run, with confab's threads: of decoding the bandwidth of memory, of
-    prefill a loop of the same instructions in registers (tests/bench/roof).
+    prefill loops of the same instructions in registers (tests/bench/roof): products with weights as fast as their loop,
+    those of attention, with keys and values that were seen, as fast as a loop of multiplications.
 """
 
 import functools
@@ -166,12 +167,20 @@ def take_turns(b, confab, peer, group, chosen):
 
 
 def roof(b, confab, row):
-    """Of decoding the bandwidth, of prefill products a second in registers."""
+    """Of decoding the bandwidth, of prefill products a second in registers: with weights, and of attention; None: no such
+    loop."""
     if row.part == "decode":
         return confab.ask("bandwidth", (1 << 24) if b.o.quick else READ_SIZE)
     if row.part == "prefill":
-        return next((rate for unit in UNITS[row.model[1]] if (rate := confab.ask("loop", unit))), 0)
-    return 0
+        weights = next((rate for unit in UNITS[row.model[1]] if (rate := confab.ask("loop", unit))), 0)
+        return (weights, confab.ask("loop", "multiply")) if weights else None
+    return None
+
+
+def in_registers(n, facts, roof):
+    """Tokens a second if all that n of them took were their products, at the speed of the loops. Logits are left out."""
+    weights, attention = roof
+    return n / (n * facts["products"] / weights + n * (n + 1) / 2 * facts["attended"] / attention)
 
 
 def measure_model(b, root, best, model, group):
@@ -221,10 +230,10 @@ def put(b, grid, row, got, roofs, setting, facts):
     if row.part == "decode":
         put_share(grid, "  bytes a second, of the bandwidth", [facts["weights_size"] * r for r in rate], roofs, speed,
                   f">= {OF_BANDWIDTH}")
-    elif row.part == "prefill" and min(roofs) > 0:
-        # Without those of attention and of the logits.
-        put_share(grid, "  products of the layers a second, of a loop in registers", [facts["products"] * r for r in rate],
-                  roofs, lambda v: f"{v / 1e9:.0f} G/s", f">= {OF_LOOP}" if facts["isa"] == VNNI else "")
+    elif row.part == "prefill" and None not in roofs:
+        put_share(grid, "  of what loops in registers take for the same products", rate,
+                  [in_registers(n, facts, r) for r in roofs], lambda v: f"{v:.0f} t/s",
+                  f">= {OF_LOOP}" if facts["isa"] == VNNI else "")
 
 
 def put_share(grid, what, ours, roofs, form, aim):

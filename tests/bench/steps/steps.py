@@ -71,6 +71,7 @@ def draw(curves, path):
     axes.set_ylim(0, 105)
     axes.legend(title="beside (numbers: prefill-share)")
     figure.tight_layout()
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     figure.savefig(path)
     note(f"{path} was drawn")
 
