@@ -27,10 +27,11 @@
 #define FORGOTTEN 0.4 /* of a step left */
 #define OUTLIER 3.0
 #define OUTLIER_KNOWN 3.0 /* steps before an outlier can be recognised */
-#define DEPTH_PRIOR 4.0   /* steps that the other knots' slope counts as, ... */
-#define DEPTH_SPREAD 0.5  /* ... spread over this part of the depth and ... */
-#define DEPTH_LEAST                                                                                \
-        1000      /* ... so many keys: over less, noise is a larger slope than any that is true */
+/* Steps that the other knots' slope counts as, spread over a part of the depth and some keys: over fewer, noise is a
+ * larger slope than any that is true. */
+#define DEPTH_PRIOR 4.0
+#define DEPTH_SPREAD 0.5
+#define DEPTH_LEAST 1000
 #define REACH 2.0 /* times the rows of the largest known step: no farther at once */
 #define LINE_FADE 0.98
 #define LINE_SPREAD 0.0001 /* the least variance of 1/rows that tells a and b apart */
