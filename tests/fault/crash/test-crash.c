@@ -787,9 +787,10 @@ static void test_memory_came_back(void **state) {
                 (unsigned long long)n_from_disk, (unsigned long long)n_imported,
                 (unsigned long long)n_damaged);
         assert_true(n_from_disk > 0);
-        /* A few points may miss the steps with the import, and those that leave a message unanswered. */
+        /* A few points may miss the steps with the import, those between another model and what is carried over from
+         * it, and those that leave a message unanswered. */
         assert_true(n_imported > 0 || few);
-        assert_true(arch || n_carried > 0);
+        assert_true(arch || n_carried > 0 || few);
         assert_true(n_unanswered > 0 || few);
         unlink(arch ? own_model : other_model);
 }
