@@ -78,7 +78,8 @@ const struct setting settings_table[] = {
         {"prefill-share", SETTING_COUNT, AT(prefill_share), 1, 100, "33", .metavar = "PERCENT",
                 .help = "Part of the time that a user's prompts have while replies of the same "
                         "user are "
-                        "generated. At 33 the interval between tokens of these grows to 1.5 times "
+                        "generated. At 33 the mean interval between tokens of these grows to 1.5 "
+                        "times "
                         "of "
                         "what it is without a prompt, at 50 it doubles. 100: prompts have whole "
                         "steps of "

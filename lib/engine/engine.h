@@ -98,7 +98,7 @@ struct engine_options {
         /* Tokens per step, prefill chunk included: 1 to ENGINE_MAX_BATCH. */
         uint32_t batch_tokens;
         /* Percent of the time that a user's prompts have beside replies of the same user, 1 to 100. The
-         * interval between tokens grows to 100 / (100 - prefill_share) of what it is without; 100: as long
+         * mean interval between tokens grows to 100 / (100 - prefill_share) of what it is without; 100: as long
          * as steps are. */
         uint32_t prefill_share;
         /* Conversations generating at the same time, 1 to ENGINE_MAX_ACTIVE; the others queue. */

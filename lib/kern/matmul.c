@@ -169,11 +169,13 @@ void kern_matmul_all(
                 return;
         parallel = n_threads > 1 && a->n_in * a->n_tokens >= PARALLEL_MIN / n_out;
         for (size_t i = 0; i < n; i++) {
-                size_t own = n_steps(p[i].w), n_tasks = parallel ? n_threads * TASKS_PER_THREAD : n;
+                size_t own = n_steps(p[i].w), n_tasks = 1;
 
-                /* its part of the tasks, to the nearest; each has rows */
-                n_tasks = MIN(MAX((n_tasks * own + steps / 2) / steps, (size_t)1), own);
-                job.first[i + 1] = job.first[i] + n_tasks;
+                /* its part of all tasks, to the nearest */
+                if (parallel)
+                        n_tasks = (n_threads * TASKS_PER_THREAD * own + steps / 2) / steps;
+                /* each has rows */
+                job.first[i + 1] = job.first[i] + MIN(MAX(n_tasks, (size_t)1), own);
         }
         if (parallel)
                 kern_run(k, job.first[n], matmul_task, &job);

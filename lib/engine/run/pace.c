@@ -2,7 +2,7 @@
 /*
  * Prompts beside replies of the same user. (Between users, steps are shared by batch.c, rules 2 and 3.)
  *
- * A share of the time is for prompts, if prefill-share is below 100. So the interval between two
+ * A share of the time is for prompts, if prefill-share is below 100. So the mean interval between two
  * tokens of a reply grows to 1 / (1 - share) of what it is without a prompt, and no more as long as the
  * machine keeps to what was learned of it (cost.c). There are two ways:
  *

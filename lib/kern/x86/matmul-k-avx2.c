@@ -7,6 +7,7 @@
  */
 #include "kern/x86/matmul-k.h"
 #include "kern/x86/packed-k.h"
+#include "kern/x86/vec.h"
 
 #define N_TOKENS 4
 
@@ -17,14 +18,6 @@ KERN_INLINE __m256i dot2(enum quant_type type, __m256i v, const int8_t *q) {
         if (type == QUANT_IQ4_XS)
                 return _mm256_maddubs_epi16(_mm256_sign_epi8(v, v), _mm256_sign_epi8(x, v));
         return _mm256_maddubs_epi16(v, x);
-}
-
-KERN_INLINE __m256i add_scaled(__m256i sum, __m256i scale, __m256i v) {
-#ifdef __AVXVNNI__
-        return _mm256_dpwssd_avx_epi32(sum, scale, v);
-#else
-        return _mm256_add_epi32(sum, _mm256_madd_epi16(scale, v));
-#endif
 }
 
 /* Block b (of its eight) of n_tokens tokens; q and sums are those of the first token. */
@@ -41,7 +34,7 @@ KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w
                         scales, _mm256_set1_epi16((short)(2 * s | (2 * s + 1) << 8)));
 
                 KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] =
-                        add_scaled(acc[t], scale, dot2(type, v, q + t * x_stride + 32 * s));
+                        vi_add_dot2_16(acc[t], scale, dot2(type, v, q + t * x_stride + 32 * s));
         }
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) super_put_sums(type, acc[t], second,
                 (const int16_t *)((const uint8_t *)sums + t * x_stride), &ret[t], b);

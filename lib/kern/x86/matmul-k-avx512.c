@@ -7,6 +7,7 @@
 #include "kern/x86/avx512.h"
 #include "kern/x86/matmul-k.h"
 #include "kern/x86/packed-k.h"
+#include "kern/x86/vec.h"
 #include <stdlib.h>
 
 #define N_TOKENS 4
@@ -85,14 +86,6 @@ KERN_INLINE __m512i dot2(enum quant_type type, __m512i v, const int8_t *q) {
         return _mm512_maddubs_epi16(v, x);
 }
 
-KERN_INLINE __m512i add_scaled(__m512i sum, __m512i scale, __m512i v) {
-#ifdef __AVX512VNNI__
-        return _mm512_dpwssd_epi32(sum, scale, v);
-#else
-        return _mm512_add_epi32(sum, _mm512_madd_epi16(scale, v));
-#endif
-}
-
 /* Block b (of its eight) of n_tokens tokens; q and sums are those of the first token. */
 KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w, const int8_t *q,
         const int16_t *sums, size_t x_stride, size_t b, struct super_sums *ret) {
@@ -110,7 +103,7 @@ KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w
                                 _mm256_set1_epi16((short)((4 * k + 2) | (4 * k + 3) << 8)), 1));
 
                 KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] =
-                        add_scaled(acc[t], scale, dot2(type, v, q + t * x_stride + 64 * k));
+                        vi_add_dot2_16(acc[t], scale, dot2(type, v, q + t * x_stride + 64 * k));
         }
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) super_put_sums(type,
                 _mm256_add_epi32(

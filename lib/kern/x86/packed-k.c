@@ -108,7 +108,7 @@ KERN_INLINE vf terms(enum quant_type type, const struct k_rows *rows, size_t r, 
 
         if (super_has_min(type) || shift_of(type))
                 KERN_UNROLL for (unsigned s = 0; s < 8; s++) second =
-                        vi_dot2_16_to(second, vi_broadcast4(&rows->seconds[b][r][2 * s]),
+                        vi_add_dot2_16(second, vi_broadcast4(&rows->seconds[b][r][2 * s]),
                                 vi_load(x + K_PACKED_SUMS + 64 * s));
         if (shift_of(type))
                 isum = vi_sub(isum, vi_slli(second, shift_of(type)));

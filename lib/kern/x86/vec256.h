@@ -90,6 +90,15 @@ KERN_INLINE vi vi_dot2_16(vi a, vi b) {
         return _mm256_madd_epi16(a, b);
 }
 
+/* The same, added to @sum. */
+KERN_INLINE vi vi_add_dot2_16(vi sum, vi a, vi b) {
+#if VEC_DOT4
+        return _mm256_dpwssd_avx_epi32(sum, a, b);
+#else
+        return vi_add(sum, vi_dot2_16(a, b));
+#endif
+}
+
 KERN_INLINE vi vi_mul(vi a, vi b) {
         return _mm256_mullo_epi32(a, b);
 }
@@ -165,15 +174,6 @@ KERN_INLINE void vf_transpose(vf *r) {
                 t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
         }
         KERN_UNROLL for (unsigned i = 0; i < 8; i++) r[i] = t[i];
-}
-
-/* The same, added to @sum. */
-KERN_INLINE vi vi_dot2_16_to(vi sum, vi a, vi b) {
-#if VEC_DOT4
-        return _mm256_dpwssd_avx_epi32(sum, a, b);
-#else
-        return vi_add(sum, vi_dot2_16(a, b));
-#endif
 }
 
 #if VEC_DOT4

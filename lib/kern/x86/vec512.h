@@ -92,6 +92,15 @@ KERN_INLINE vi vi_dot2_16(vi a, vi b) {
         return _mm512_madd_epi16(a, b);
 }
 
+/* The same, added to @sum. */
+KERN_INLINE vi vi_add_dot2_16(vi sum, vi a, vi b) {
+#if VEC_DOT4
+        return _mm512_dpwssd_epi32(sum, a, b);
+#else
+        return vi_add(sum, vi_dot2_16(a, b));
+#endif
+}
+
 KERN_INLINE vi vi_mul(vi a, vi b) {
         return _mm512_mullo_epi32(a, b);
 }
@@ -170,15 +179,6 @@ KERN_INLINE void vf_transpose(vf *r) {
                 r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
                 r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
         }
-}
-
-/* The same, added to @sum. */
-KERN_INLINE vi vi_dot2_16_to(vi sum, vi a, vi b) {
-#if VEC_DOT4
-        return _mm512_dpwssd_epi32(sum, a, b);
-#else
-        return vi_add(sum, vi_dot2_16(a, b));
-#endif
 }
 
 #if VEC_DOT4
