@@ -44,12 +44,13 @@ async def many_at_once(connect, _from_socket):
             need(await asyncio.gather(*[reply.text() for reply in replies]) == alone, 'the same as alone')
             replies = [client.continue_(c, q, sampling={'temperature': 0}, at_turn=0)
                        for c, q in zip(conversations, QUESTIONS)]
-            texts = {}
+            # Which one has words first is the scheduler's business: a turn may bring something else than a delta.
+            texts = {reply.id: '' for reply in replies}
             while replies:  # one event of each in turns
                 for reply in replies[:]:
                     async for part in reply:
                         if isinstance(part, messages.Delta):
-                            texts[reply.id] = texts.get(reply.id, '') + part.text
+                            texts[reply.id] += part.text
                         break
                     else:
                         replies.remove(reply)
