@@ -17,6 +17,8 @@
 #define KERN_ACT_UNIT 16       /* tokens that are rounded and laid out together */
 /* Bytes that the layout of any instruction set needs per token and block; blocks come in 8s. */
 #define KERN_ACT_BLOCK_SIZE 48
+/* Bytes of a token's 256 values where weights are repacked. */
+#define KERN_ACT_REPACKED_SUPER_SIZE 384
 /* Elements worth a task of their own. */
 #define KERN_GRAIN 16384
 /* Queries (tokens x heads) that walk the same keys together, and those of one call of a kernel. */

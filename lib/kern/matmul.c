@@ -45,8 +45,18 @@ enum kern_act_class kern_act_class(uint32_t type) {
         return types[type].act_class;
 }
 
+enum kern_act_class kern_repacked_act_class(uint32_t type) {
+        static const enum kern_act_class repacked[KERN_N_ACT] = {
+                [KERN_ACT_FLOAT] = KERN_ACT_FLOAT,
+                [KERN_ACT_Q8] = KERN_ACT_Q8_REPACKED,
+                [KERN_ACT_Q8K] = KERN_ACT_Q8K_REPACKED,
+        };
+
+        return repacked[kern_act_class(type)];
+}
+
 enum kern_act_class kern_mat_act_class(const struct kern_mat *w) {
-        return w->repacked ? KERN_ACT_Q8_REPACKED : kern_act_class(w->type);
+        return w->repacked ? kern_repacked_act_class(w->type) : kern_act_class(w->type);
 }
 
 /* Bytes of one token, rounded. */
@@ -57,6 +67,8 @@ static size_t act_row_size(enum kern_act_class act_class, size_t n_in) {
                 return kern_act_n_blocks8(n_in) * KERN_ACT_BLOCK_SIZE;
         case KERN_ACT_Q8K:
                 return kern_act_super_size(n_in);
+        case KERN_ACT_Q8K_REPACKED:
+                return n_in / KERN_ACT_SUPER * KERN_ACT_REPACKED_SUPER_SIZE;
         default:
                 return 0;
         }

@@ -141,10 +141,12 @@ struct model_work *model_work_free(struct model_work *w) {
 
 void work_dims_stack(struct work_dims *d, const struct weights_stack *stack) {
         enum kern_act_class c = kern_act_class(stack->first.type);
+        enum kern_act_class repacked = kern_repacked_act_class(stack->first.type);
         struct weights_stack *mats =
                 realloc(d->mats, (d->n_mats + 1) * sizeof(*mats)); /* some hundreds at most */
 
         d->act_n_in[c] = MAX(d->act_n_in[c], stack->first.n_in);
+        d->act_n_in[repacked] = MAX(d->act_n_in[repacked], stack->first.n_in);
         if (!mats) {
                 d->no_memory = true;
                 return;

@@ -100,7 +100,9 @@ void kern_avx2_act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
 }
 
 /* Token t of a tile. */
-static void round_repacked(const float *x, size_t n_blocks, size_t t, uint8_t *dst) {
+static void round_repacked(const float *x, size_t n_in, size_t t, uint8_t *dst) {
+        size_t n_blocks = n_in / KERN_ACT_BLOCK;
+
         for (size_t i = 0, b = 0; i < n_blocks; i++, b = repacked_next(b, n_blocks)) {
                 int8_t *q = (int8_t *)dst + KERN_ACT_BLOCK * t;
                 float inverse, d = block_scale(x + b * KERN_ACT_BLOCK, &inverse);

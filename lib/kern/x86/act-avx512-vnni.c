@@ -114,7 +114,9 @@ void kern_avx512_vnni_act_round(const struct kern_act *a, size_t unit, uint8_t *
 }
 
 /* Token t of a tile: 16 blocks at a time. */
-static void round_repacked(const float *x, size_t n_blocks, size_t t, uint8_t *dst) {
+static void round_repacked(const float *x, size_t n_in, size_t t, uint8_t *dst) {
+        size_t n_blocks = n_in / KERN_ACT_BLOCK;
+
         for (size_t i = 0, b = 0; i < n_blocks; i += 16) {
                 size_t n = n_blocks - i < 16 ? n_blocks - i : 16;
                 const float *from[16];

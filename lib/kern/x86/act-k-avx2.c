@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding of activations to int8 blocks of 256, in the layouts of packed-k.h. */
+/* Rounding of activations to int8 blocks of 256, in the layouts of packed-k.h and repacked-layout.h. */
 #include "kern/x86/avx2.h"
 #include "kern/x86/matmul-k.h"
 #include "kern/x86/packed-k.h"
+#include "kern/x86/repacked-layout.h"
 
 /* The scale of a block; *ret_inverse is 1/d, or 0 where all values become 0. */
 static float block_scale(const float *x, float *ret_inverse) {
@@ -102,4 +103,44 @@ void kern_avx2_act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst
                 for (size_t b = n_blocks; b % 8; b++)
                         to.d[b] = 0;
         }
+}
+
+/* Pairs of 16 bits: numbers 4i and 4i + 2, 4i + 1 and 4i + 3 of n. */
+static void put_pairs(const int16_t *sums, size_t n, uint8_t *dst) {
+        for (size_t i = 0; i < n; i += 4) {
+                int16_t pairs[4] = {sums[i], sums[i + 2], sums[i + 1], sums[i + 3]};
+
+                memcpy(dst + 2 * i, pairs, sizeof(pairs));
+        }
+}
+
+/* One block of a token of a tile. */
+static void round_super(const float *x, uint8_t *dst) {
+        int16_t sums[KERN_ACT_SUPER_SUMS], of16[16], of32[8];
+        float d = round_block(x, (int8_t *)dst, sums);
+
+        memcpy(dst + REPACKED_SUPER_SCALE, &d, sizeof(d));
+        for (size_t i = 0; i < 16; i++) {
+                int32_t zero;
+
+                of16[i] = sums[kern_act_super_sum(i)];
+                zero = -32 * of16[i];
+                memcpy(dst + REPACKED_SUPER_ZERO32 + 4 * i, &zero, sizeof(zero));
+        }
+        for (size_t i = 0; i < 8; i++)
+                of32[i] = (int16_t)(of16[2 * i] + of16[2 * i + 1]);
+        put_pairs(of32, 8, dst + REPACKED_SUPER_SUMS32);
+        put_pairs(of16, 16, dst + REPACKED_SUPER_SUMS16);
+}
+
+static void round_repacked(const float *x, size_t n_in, size_t t, uint8_t *dst) {
+        size_t n_blocks = n_in / KERN_ACT_SUPER;
+
+        dst += t * REPACKED_SUPER_TOKEN;
+        for (size_t i = 0, b = 0; i < n_blocks; i++, b = repacked_next(b, n_blocks))
+                round_super(x + b * KERN_ACT_SUPER, dst + i * REPACKED_SUPER_SIZE);
+}
+
+void kern_avx2_act_round_q8k_repacked(const struct kern_act *a, size_t unit, uint8_t *dst) {
+        repacked_round(a, unit, dst, round_repacked);
 }

@@ -14,6 +14,7 @@
 
 /* The rounding of activations: AVX2 instructions, for all instruction sets. */
 void kern_avx2_act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst);
+void kern_avx2_act_round_q8k_repacked(const struct kern_act *a, size_t unit, uint8_t *dst);
 /* The first n_units units, which must be packed (packed-k.h). */
 #define X(name, type)                                                                              \
         void LEVEL(packed_##name)(const struct kern_mat *w, const struct kern_act *a, size_t row0, \

@@ -38,8 +38,16 @@ KERN_INLINE vi vi_set8(char v) {
         return _mm256_set1_epi8(v);
 }
 
+KERN_INLINE vi vi_set32(int v) {
+        return _mm256_set1_epi32(v);
+}
+
 KERN_INLINE vi vi_and(vi a, vi b) {
         return _mm256_and_si256(a, b);
+}
+
+KERN_INLINE vi vi_or(vi a, vi b) {
+        return _mm256_or_si256(a, b);
 }
 
 /* Of each 16 bits. */
@@ -64,6 +72,24 @@ KERN_INLINE vi vi_sub(vi a, vi b) {
 
 KERN_INLINE vi vi_slli(vi a, unsigned n) {
         return _mm256_slli_epi32(a, (int)n);
+}
+
+/* With copies of the sign. */
+KERN_INLINE vi vi_srai(vi a, unsigned n) {
+        return _mm256_srai_epi32(a, (int)n);
+}
+
+KERN_INLINE vi vi_srai16(vi a, unsigned n) {
+        return _mm256_srai_epi16(a, (int)n);
+}
+
+KERN_INLINE vi vi_slli16(vi a, unsigned n) {
+        return _mm256_slli_epi16(a, (int)n);
+}
+
+/* By a number that is no constant. */
+KERN_INLINE vi vi_srl(vi a, unsigned n) {
+        return _mm256_srl_epi32(a, _mm_cvtsi32_si128((int)n));
 }
 
 /* Sums of two products of an unsigned and a signed byte. */

@@ -40,8 +40,16 @@ KERN_INLINE vi vi_set8(char v) {
         return _mm512_set1_epi8(v);
 }
 
+KERN_INLINE vi vi_set32(int v) {
+        return _mm512_set1_epi32(v);
+}
+
 KERN_INLINE vi vi_and(vi a, vi b) {
         return _mm512_and_si512(a, b);
+}
+
+KERN_INLINE vi vi_or(vi a, vi b) {
+        return _mm512_or_si512(a, b);
 }
 
 /* Of each 16 bits. */
@@ -66,6 +74,24 @@ KERN_INLINE vi vi_sub(vi a, vi b) {
 
 KERN_INLINE vi vi_slli(vi a, unsigned n) {
         return _mm512_slli_epi32(a, n);
+}
+
+/* With copies of the sign. */
+KERN_INLINE vi vi_srai(vi a, unsigned n) {
+        return _mm512_srai_epi32(a, n);
+}
+
+KERN_INLINE vi vi_srai16(vi a, unsigned n) {
+        return _mm512_srai_epi16(a, n);
+}
+
+KERN_INLINE vi vi_slli16(vi a, unsigned n) {
+        return _mm512_slli_epi16(a, n);
+}
+
+/* By a number that is no constant. */
+KERN_INLINE vi vi_srl(vi a, unsigned n) {
+        return _mm512_srl_epi32(a, _mm_cvtsi32_si128((int)n));
 }
 
 /* Sums of two products of an unsigned and a signed byte. */

@@ -487,11 +487,12 @@ int main(int argc, char **argv) {
                                 bench_matmul(k, QUANT_Q4_K, 512, isa ? 8192 : 512);
                                 bench_matmul(k, QUANT_Q4_K, 2560, isa ? 8192 : 512);
                         }
-                        for (size_t t = 0; isa && t < 2 && wanted(argc, argv, "memory"); t++) {
-                                const uint32_t type = t ? QUANT_Q8_0 : QUANT_Q4_0;
+                        for (size_t t = 0; isa && t < 4 && wanted(argc, argv, "memory"); t++) {
+                                static const uint32_t types[] = {
+                                        QUANT_Q4_0, QUANT_Q8_0, QUANT_Q4_K, QUANT_Q6_K};
 
-                                bench_matmul(k, type, 2048, 65536);
-                                bench_matmul(k, type, 8192, 16384);
+                                bench_matmul(k, types[t], 2048, 65536);
+                                bench_matmul(k, types[t], 8192, 16384);
                         }
                         for (size_t s = 0; s < 6 && wanted(argc, argv, "attention"); s++)
                                 for (int t = 0; t < KERN_N_KV; t++)
