@@ -10,12 +10,12 @@
 #include "kern/x86/repacked-layout.h"
 #include "kern/x86/repacked-tile.h"
 
-/* Values of a scale, by 4. */
+/* Values of a scale, by 4: half of a block of 32 in Q6_K, all in Q4_K. */
 KERN_INLINE unsigned steps_of_run(enum quant_type type) {
         return type == QUANT_Q6_K ? 4 : 8;
 }
 
-/* Sums of products by 16 bits: 2 * 127 * 15 for each step of Q4_K, 2 * 127 * 63 of Q6_K. */
+/* Steps whose sums fit 16 bits, which each step of Q4_K makes 2 * 127 * 15 greater, of Q6_K 2 * 127 * 63. */
 KERN_INLINE unsigned steps_of_sum(enum quant_type type) {
         return VEC_DOT4 ? steps_of_run(type) : type == QUANT_Q6_K ? 2 : 8;
 }
@@ -49,7 +49,7 @@ KERN_INLINE vi add_scaled(vi to, vi sum, vi scale) {
         return VEC_DOT4 ? vi_add(to, vi_mul(sum, scale)) : vi_add_dot2_16(to, sum, scale);
 }
 
-/* What a sum of products begins with. @zero: of the run and token; without VNNI a block's end has it (less_zero()). */
+/* What a sum of products begins with. @zero: of the run and token; without VNNI a block's end has it (q6_less_zero()). */
 KERN_INLINE vi run_begin(enum quant_type type, const uint8_t *zero) {
         return type == QUANT_Q6_K && VEC_DOT4 ? vi_broadcast4(zero) : vi_zero();
 }
@@ -169,7 +169,7 @@ KERN_INLINE void q4_runs(unsigned n_tokens, struct bring *b, const uint8_t *w, c
                                         bytes[g] = vi_srl(bytes[g], 8);
                                 }
                                 add_run(QUANT_Q4_K, n_tokens,
-                                        (struct run){values, high == 1, NULL, 0}, scale, x, NULL,
+                                        (struct run){.low = values, .high = high == 1}, scale, x, x,
                                         isum);
                                 x += KERN_ACT_BLOCK;
                         }
