@@ -103,16 +103,17 @@ bool kern_mat_supported(uint32_t type);
 
 /* What the product with a type does to its activations first. */
 enum kern_act_class {
-        KERN_ACT_FLOAT,       /* nothing: weights are floats */
-        KERN_ACT_Q8,          /* rounded in blocks of 32 */
-        KERN_ACT_Q8K,         /* rounded in blocks of 256 */
-        KERN_ACT_Q8_REPACKED, /* as KERN_ACT_Q8, in the layout that repacked weights want */
+        KERN_ACT_FLOAT, /* nothing: weights are floats */
+        KERN_ACT_Q8,    /* rounded in blocks of 32 */
+        KERN_ACT_Q8K,   /* rounded in blocks of 256 */
+        /* Those two in the layout that repacked weights want. */
+        KERN_ACT_Q8_REPACKED,
         KERN_ACT_Q8K_REPACKED,
         KERN_N_ACT
 };
 /* Of a supported type, in the file's layout. */
 enum kern_act_class kern_act_class(uint32_t type);
-/* Of the same type, where it is repacked. */
+/* That of its repacked matrices; of types of floats, which nothing repacks, the same. */
 enum kern_act_class kern_repacked_act_class(uint32_t type);
 enum kern_act_class kern_mat_act_class(const struct kern_mat *w);
 

@@ -116,11 +116,11 @@ static void put_pairs(const int16_t *sums, size_t n, uint8_t *dst) {
 
 /* One block of a token of a tile. */
 static void round_super(const float *x, uint8_t *dst) {
-        int16_t sums[KERN_ACT_SUPER_SUMS], of16[16], of32[8];
+        int16_t sums[KERN_ACT_SUPER_SUMS], of16[KERN_ACT_SUPER_SUMS], of32[8];
         float d = round_block(x, (int8_t *)dst, sums);
 
         memcpy(dst + REPACKED_SUPER_SCALE, &d, sizeof(d));
-        for (size_t i = 0; i < 16; i++) {
+        for (size_t i = 0; i < KERN_ACT_SUPER_SUMS; i++) {
                 int32_t zero;
 
                 of16[i] = sums[kern_act_super_sum(i)];
@@ -130,7 +130,7 @@ static void round_super(const float *x, uint8_t *dst) {
         for (size_t i = 0; i < 8; i++)
                 of32[i] = (int16_t)(of16[2 * i] + of16[2 * i + 1]);
         put_pairs(of32, 8, dst + REPACKED_SUPER_SUMS32);
-        put_pairs(of16, 16, dst + REPACKED_SUPER_SUMS16);
+        put_pairs(of16, KERN_ACT_SUPER_SUMS, dst + REPACKED_SUPER_SUMS16);
 }
 
 static void round_repacked(const float *x, size_t n_in, size_t t, uint8_t *dst) {

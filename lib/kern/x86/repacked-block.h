@@ -4,7 +4,8 @@
 #include "kern/x86/repacked-layout.h"
 #include "kern/x86/repacked-tile.h"
 
-/* 16 bits are enough for nibbles: 8 * 2 * 15 * 127. */
+/* Whether values are used with their signs: without VNNI, bytes, two products of which would not fit 16 bits made
+ * unsigned. (Those of nibbles fit even added up: 8 * 2 * 15 * 127.) */
 KERN_INLINE bool signed_bytes(enum quant_type type) {
         return !VEC_DOT4 && type == QUANT_Q8_0;
 }
@@ -17,12 +18,6 @@ KERN_INLINE vi values4(enum quant_type type, const uint8_t *w, size_t g, unsigne
                      : high_halves(vi_loadu(tile_words(w, k - 4, g)));
 }
 
-/* What a tile of activations has for the tokens from one on: of a block, in the order of the weights. */
-struct tokens {
-        const uint8_t *q;      /* int8 of the first, 32 bytes further on of the next */
-        const uint8_t *scales; /* of the first */
-};
-
 KERN_INLINE vf token_scale(struct tokens x, unsigned t) {
         return vf_broadcast((const float *)(x.scales + REPACKED_ACT_SCALES) + t);
 }
@@ -33,7 +28,7 @@ KERN_INLINE vi token_zero(enum quant_type type, struct tokens x, unsigned t) {
         return vi_broadcast4(x.scales + at + 4 * t);
 }
 
-/* Adds the products of one block: @w is the tile's, @x the first token's int8, @scales its scale's place. */
+/* Adds the products of one block: @w is the tile's. */
 #if WEIGHTS_STAY
 KERN_INLINE void add_block(enum quant_type type, unsigned n_tokens, const uint8_t *w,
         struct tokens x, vf (*acc)[GROUPS]) {

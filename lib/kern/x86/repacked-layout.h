@@ -16,9 +16,9 @@
  * the order of the weights'.
  * - blocks of 32: 32 int8 of each token, the scale of each, and their sums' share of a zero point, times -8
  *   and times -128.
- * - blocks of 256: for each token 256 int8; int32 of each 16 values, their sum times -32 (a zero point's share);
- *   the scale; pairs of int16: sums of the 32s 0 and 2, 1 and 3, 4 and 6, 5 and 7; of the 16s 0 and 2, 1 and 3, 4
- *   and 6 and so on. Bytes and the words that hold them come apart like that: even ones, odd ones.
+ * - blocks of 256: for each token 256 int8; the sums of each 16 times -32 (a zero point's share, int32, for products
+ * with VNNI); the scale; pairs of int16: sums of the 32s 0 and 2, 1 and 3, 4 and 6, 5 and 7 (for mins); of the 16s 0 and
+ * 2, 1 and 3, 4 and 6 and so on (for a zero point without VNNI). Bytes come out of a word as such pairs.
  */
 #include "kern/kern-isa.h"
 #include <string.h>

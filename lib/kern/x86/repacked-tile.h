@@ -43,9 +43,15 @@ KERN_INLINE vi high_halves(vi v) {
         return vi_and(vi_srli16(v, 4), vi_set8(15));
 }
 
+/* What a tile of activations has of one block for the tokens from one on. */
+struct tokens {
+        const uint8_t *q;      /* int8 of the first; of blocks of 256, all that it has */
+        const uint8_t *scales; /* of blocks of 32: where the first's are counted from */
+};
+
 /* Weights that are brought from memory meanwhile: those of the same tile, a little further on, or half of those of
  * the tile of rows behind it. */
-enum ahead { NOTHING, THESE, NEXT };
+enum ahead { NOTHING, THESE, NEXT, N_AHEAD };
 
 /* Bytes ahead of a tile of weights that is read for the first time, into the second cache, and from there into the
  * first: to which alone, of many lines at a time, memory brings no more than half of what it could. */
@@ -54,7 +60,7 @@ enum ahead { NOTHING, THESE, NEXT };
 /* Few lines, and no other work than to wait for them, come soonest straight to the first cache. */
 #define STRAIGHT_AHEAD 4608
 #define STRAIGHT_LINES 9
-/* More tokens find the second cache soon enough, and the loads units busy. */
+/* More tokens find the second cache soon enough, and keep the load units busy. */
 #define NEAR_TOKENS 4
 
 /* What is brought while one tile is computed. */

@@ -122,7 +122,7 @@ REPACKED_TYPES(TILES)
         FOR_TOKENS(IN_TABLE, name, type, NOTHING)                                                  \
         FOR_TOKENS(IN_TABLE, name, type, THESE)                                                    \
         FOR_TOKENS(IN_TABLE, name, type, NEXT)
-static tile_fn *const tiles[QUANT_N_TYPES][3][PIECE + 1] = {REPACKED_TYPES(IN_TABLES)};
+static tile_fn *const tiles[QUANT_N_TYPES][N_AHEAD][PIECE + 1] = {REPACKED_TYPES(IN_TABLES)};
 
 /* n_rows rows from @row on by a tile of tokens. */
 KERN_INLINE void rows_by_tile(enum quant_type type, enum ahead ahead, const uint8_t *next,
