@@ -207,6 +207,87 @@ def test_new_conversation_not_made(r, page):
     same(r, page, made, [MESSAGE])
 
 
+# ---- before it is shown ----
+
+@contextlib.contextmanager
+def being_asked_for(page, front, made, refused=False):
+    """A page that is loaded anew, with the draft of a message, while the conversation is not there yet: Enter is pressed."""
+    asked = f'GET .*/conversations/{made["id"]}[?]'
+    listen(page)
+    write(page, MESSAGE)
+    with front.held(asked):
+        if refused:
+            front.refuse(asked, 500, 'system', times=1)
+        page.reload()
+        page.wait("document.documentElement.dataset.connection === 'live'", 'the page is connected')
+        page.wait("document.querySelector('#message')?.value === a", 'the draft is there', args=[MESSAGE])
+        page.wait(lambda: any(f'/conversations/{made["id"]}?' in path for _, path, _ in front.seen), 'the conversation is asked for')
+        page.run("document.querySelector('#message').focus();")
+        page.press('Enter', 'Enter')
+        page.frames()
+        need(draft(page) == MESSAGE and not [path for _, path, _ in front.seen if path.endswith('/continue')], 'nothing was sent yet')
+        yield
+
+
+def test_sent_before_shown(r, page):
+    """What was sent while a conversation was asked for is said, once, as soon as it is there."""
+    made, front = r.opened(), r.front()
+    r.say(made, 'Before')
+    r.show(page, made, url=front.url)
+    front.forget()
+    with being_asked_for(page, front, made):
+        pass
+    page.wait("document.querySelector('#message').value === ''", 'it is accepted')
+    same(r, page, made, ['Before', MESSAGE])
+    need(len(r.turns(made)) == 4, r.turns(made))
+
+
+def test_left_before_shown(r, page):
+    """Nor is it said elsewhere by who went on to another conversation meanwhile: its draft is kept."""
+    made, other, front = r.opened(), r.opened(), r.front()
+    r.show(page, made, url=front.url)
+    front.forget()
+    with being_asked_for(page, front, made):
+        r.go(page, other)
+    page.frames(10)
+    need(draft(page) == '' and not page.js("document.querySelector('.talk-scroll .turn')"), 'nothing was said')
+    r.go(page, made)
+    need(draft(page) == MESSAGE and not r.turns(made) and not r.turns(other), 'it is a draft still')
+    page.press('Enter') if page.focused() == ('textbox', 'Message') else send(page, MESSAGE) # pylint: disable=expression-not-assigned
+    page.wait("document.querySelector('#message').value === ''", 'it is accepted')
+    same(r, page, made, [MESSAGE])
+
+
+def test_never_shown(r, page):
+    """Nor is it lost if the conversation cannot be shown."""
+    page.expect('500', 'Failed to load')
+    made, front = r.opened(), r.front()
+    r.show(page, made, url=front.url)
+    front.forget()
+    with being_asked_for(page, front, made, refused=True):
+        pass
+    hears(page, words(page, 'error.system'), 'why')
+    need(draft(page) == MESSAGE and not r.turns(made), 'it is a draft still')
+    send(page, MESSAGE)
+    page.wait("document.querySelector('#message').value === ''", 'it is accepted')
+    same(r, page, made, [MESSAGE])
+
+
+def test_enter_twice(r, page):
+    """The first message of a new conversation, with Enter twice: one is made."""
+    r.clear()
+    front = r.front()
+    r.show(page, url=front.url)
+    write(page, MESSAGE)
+    with front.held('POST .*/conversations$'):
+        page.press('Enter', 'Enter')
+        page.frames()
+    page.wait("document.querySelector('#message').value === ''", 'it is accepted')
+    settles(page)
+    made, = r.all()
+    same(r, page, made, [MESSAGE])
+
+
 # ---- several ----
 
 def test_in_step(r, page):

@@ -37,6 +37,12 @@ export class Sentences {
 		this.#rest = this.#rest.slice(last);
 	}
 
+	addParts(parts) {
+		for (const {kind, text} of parts)
+			if (kind === 'text')
+				this.add(text ?? '');
+	}
+
 	end() {
 		announce(this.#rest);
 		this.#rest = '';

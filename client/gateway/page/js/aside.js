@@ -83,9 +83,7 @@ class Aside {
 			attempt(() => this.#reply.stop());
 		} else if (kind === 'delta') {
 			growing.add(data.parts ?? []);
-			for (const part of data.parts ?? [])
-				if (part.kind === 'text')
-					sentences.add(part.text);
+			sentences.addParts(data.parts ?? []);
 			this.turns.scrollTop = this.turns.scrollHeight;
 		} else if (kind === 'done') {
 			growing.end(data);

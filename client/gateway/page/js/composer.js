@@ -19,8 +19,9 @@ export class Composer {
 	#asked = null;
 	#key = null;
 	#draft = null; // where it is kept; until a conversation is open nowhere
+	#sending = false; // there is no reply to stop yet
 
-	/** `actions`: onSend(text, {edited}), onStop(), onAside(text). */
+	/** `actions`: onSend(text, {edited}), until the reply has begun, onStop(), onAside(text). */
 	constructor(host, actions) {
 		this.actions = actions;
 		this.text = h('textarea', {rows: 1, id: 'message', dir: 'auto', 'aria-label': t('composer.label'), placeholder: t('composer.hint'), 'aria-describedby': 'cost'});
@@ -146,13 +147,15 @@ export class Composer {
 		this.#fit();
 	}
 
-	#submit(event) {
+	async #submit(event) {
 		event.preventDefault();
 		const text = joinFiles(this.text.value, this.#files);
-		if (!text || this.busy)
+		if (!text || this.busy || this.#sending)
 			return;
+		this.#sending = true;
 		this.#sent = this.text.value;
-		this.actions.onSend(text, {edited: this.#edited});
+		await this.actions.onSend(text, {edited: this.#edited});
+		this.#sending = false;
 	}
 
 	#sendAside() {

@@ -166,12 +166,12 @@ export function errorNote(error) {
 /** Runs something asynchronous; what fails is told in a note. */
 export async function attempt(fn) {
 	try {
-		return await fn();
+		await fn();
 	} catch (error) {
-		if (error.name !== 'AbortError')
+		if (error.name !== 'AbortError') {
 			errorNote(error);
-		if (error.name !== 'AbortError' && error.name !== 'ApiError')
-			console.error(error);
-		return undefined;
+			if (error.name !== 'ApiError')
+				console.error(error);
+		}
 	}
 }

@@ -26,14 +26,12 @@ export function listenToKeys(actions) {
 			name = 'escape';
 		else if (!event.ctrlKey && !event.metaKey && !event.altKey && !isTyping(event.target) && localStorage.getItem(SWITCH) !== 'off')
 			name = event.key === '?' ? 'help' : LETTERS[event.key];
-		if (name === 'help') {
+		const action = {help: showKeys, ...actions}[name];
+		if (!action)
+			return;
+		if (name !== 'escape')
 			event.preventDefault();
-			showKeys();
-		} else if (name && actions[name]) {
-			if (name !== 'escape')
-				event.preventDefault();
-			actions[name]();
-		}
+		action();
 	});
 }
 

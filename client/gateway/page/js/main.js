@@ -16,7 +16,7 @@ import {residencyDisc} from './residency.js';
 import {field, newFields, showSettings} from './settings.js';
 import {siblingsAt} from './siblings.js';
 import {store} from './store.js';
-import {Strip} from './strip.js';
+import {memoryItems, Strip} from './strip.js';
 import {TalkView} from './talk-view.js';
 import {chooseTheme, applyTheme, theme, THEMES} from './theme.js';
 import {TreeView} from './tree-view.js';
@@ -67,24 +67,23 @@ async function route() {
 		openNew();
 	else if (id === talk.id && turn !== null)
 		await talk.showTurn(turn);
-	else if (id !== talk.id || turn === null)
+	else
 		await openConversation(id, turn);
 }
 
 async function openConversation(id, turn) {
 	composer.open(id);
-	list.setCurrent(id);
 	try {
-		await talk.open(id, turn);
+		await show(id, turn);
 	} catch (error) {
-		if (error.name === 'AbortError')
+		if (talk.id !== id)
 			return;
 		composer.aside.hidden = true;
 		talk.openNothing(h('div.start', errorView(error,
-			button(t('retry'), () => route()),
+			button(t('retry'), route),
 			button(t('list.new'), () => go(null)))));
+		tree?.show(id);
 	}
-	tree?.show(id);
 }
 
 function openNew() {
@@ -119,8 +118,8 @@ function titleFrom(text) {
 
 async function send(text, {edited}) {
 	if (edited) {
-		await sendEdited(text, edited);
-		return;
+		await forkAt(edited.turn);
+		composer.put(text);
 	}
 	// Nothing goes elsewhere because its conversation could not be shown.
 	if (talk.id === null && readAddress().id !== null) {
@@ -133,11 +132,15 @@ async function send(text, {edited}) {
 		store.put(made);
 		composer.moveDraft(made.id);
 		history.replaceState(null, '', addressOf(made.id));
-		list.setCurrent(made.id);
-		await talk.open(made.id);
-		tree?.show(made.id);
+		await show(made.id);
 	}
 	await talk.send({message: text}, {text});
+}
+
+async function show(id, turn = null) {
+	list.setCurrent(id);
+	await talk.open(id, turn);
+	tree?.show(talk.id);
 }
 
 async function fork(id, fields) {
@@ -150,17 +153,8 @@ async function forkAt(turnNumber) {
 	const child = await fork(talk.id, {at_turn: turnNumber, expect_revision: talk.conversation.revision});
 	history.pushState(null, '', addressOf(child.id));
 	composer.endEdit();
-	list.setCurrent(child.id);
 	composer.open(child.id);
-	await talk.open(child.id);
-	tree?.show(child.id);
-	return child;
-}
-
-async function sendEdited(text, turn) {
-	await forkAt(turn.turn);
-	composer.put(text);
-	await talk.send({message: text}, {text});
+	await show(child.id);
 }
 
 async function again(turn) {
@@ -240,25 +234,20 @@ function conversationItems(id) {
 	const conversation = store.get(id);
 	if (!conversation)
 		return [];
-	const item = (verb, hint) => ({label: t(`act.${verb}`), hint, run: attempting(() => act(verb, id))});
 	const items = [
 		{label: t('list.rename'), run: () => rename(id)},
 		{label: t('settings.open'), run: attempting(() => showSettings(id, go))},
 		{label: t('list.fork'), run: attempting(async () => go((await fork(id)).id))},
-		null, item('warm', t('act.warm.hint')), item('evict', t('act.evict.hint')),
+		null, ...memoryItems(id, attempting(act)),
 	];
-	if (store.mayAdminister || conversation.pinned)
-		items.push(item(conversation.pinned ? 'unpin' : 'pin', t('act.pin.hint')));
-	if (store.mayAdminister)
-		items.push(item(conversation.n_published > 0 ? 'unpublish' : 'publish', t('act.publish.hint')));
 	if (conversation.other_vocabulary)
-		items.push(item('carry', t('act.carry.hint')));
+		items.push({label: t('act.carry'), hint: t('act.carry.hint'), run: attempting(() => act('carry', id))});
 	items.push(null, {label: t('list.close'), run: () => closeConversation(id)});
 	return items;
 }
 
 function turnItems(turn, view) {
-	const text = (turn.parts ?? [{text: turn.text ?? ''}]).filter(part => (part.kind ?? 'text') === 'text').map(part => part.text).join('');
+	const text = turn.parts?.filter(({kind}) => kind === 'text').map(part => part.text).join('') ?? turn.text;
 	const others = siblingsOf(turn)?.ids.filter(id => id !== talk.id) ?? [];
 	return [
 		{label: t('turn.copy'), run: () => attempt(async () => {
@@ -274,7 +263,7 @@ function siblingsOf(turn) {
 	const conversation = store.get(talk.id);
 	if (!conversation || turn.start === undefined)
 		return null;
-	const members = store.families.membersOf(talk.id).filter(id => !store.hidden.has(id)).map(id => store.get(id)).filter(Boolean);
+	const members = store.families.membersOf(talk.id).filter(id => !store.hidden.has(id)).flatMap(id => store.get(id) ?? []);
 	return members.length > 1 ? siblingsAt(conversation, turn.start, members) : null;
 }
 
@@ -373,9 +362,10 @@ function drawHead() {
 }
 
 function pageItems() {
+	const choice = (text, chosen, run) => ({label: `${chosen ? '●' : '○'} ${text}`, run});
 	return [
-		...THEMES.map(name => ({label: (theme() === name ? '● ' : '○ ') + t(`theme.${name}`), run: () => chooseTheme(name)})), null,
-		...languages.map(name => ({label: (language === name ? '● ' : '○ ') + t(`language.${name}`), run: () => chooseLanguage(name)})), null,
+		...THEMES.map(name => choice(t(`theme.${name}`), theme() === name, () => chooseTheme(name))), null,
+		...languages.map(name => choice(t(`language.${name}`), language === name, () => chooseLanguage(name))), null,
 		{label: t('keys.title'), run: showKeys},
 		{label: t('token.title'), run: askToken},
 	];
@@ -385,7 +375,6 @@ function modelChoice() {
 	if (store.models.length < 2)
 		return null;
 	return h('select.model', {'aria-label': t('model.choose'), on: {change: event => {
-		setModel(event.target.value);
 		changeModel(event.target.value).then(() => go(null)).catch(errorNote);
 	}}}, store.models.map(one => h('option', {value: one.name ?? '', selected: one === store.model, disabled: !one.reachable}, one.name ?? t('model.unknown'))));
 }

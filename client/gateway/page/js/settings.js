@@ -54,11 +54,10 @@ function messageOf(turn) {
 	if (turn.role !== 'assistant')
 		return {role: turn.role === 'raw' ? 'user' : turn.role, text: turn.text};
 	const of = kind => (turn.parts ?? []).filter(part => part.kind === kind);
+	const textOf = kind => of(kind).map(part => part.text).join('');
 	const calls = of('call').filter(part => !part.broken).map(part => ({id: part.call_id, name: part.name, arguments: part.text}));
 	return {
-		role: 'assistant', text: of('text').map(part => part.text).join(''),
-		...(of('reasoning').length > 0 ? {reasoning: of('reasoning').map(part => part.text).join('')} : {}),
-		...(calls.length > 0 ? {calls} : {}),
+		role: 'assistant', text: textOf('text'), reasoning: textOf('reasoning') || undefined, calls: calls.length > 0 ? calls : undefined,
 	};
 }
 
@@ -67,7 +66,7 @@ async function withSystem(conversation, system) {
 	const {sampling, overflow, tools} = conversation;
 	const turns = (await allTurns(conversation.id)).filter((turn, i) => !(i === 0 && turn.role === 'system'));
 	const made = await call('POST', 'conversations', {body: {
-		...(system ? {system} : {}), sampling, overflow, tools,
+		system: system || undefined, sampling, overflow, tools,
 		about: {title: store.titleOf(conversation), tags: conversation.about?.tags, metadata: conversation.about?.metadata},
 	}});
 	try {
@@ -94,7 +93,7 @@ export async function showSettings(id, onOpen) {
 
 	async function save() {
 		const changed = await patch(id, {
-			...(name.value !== conversation.name ? {name: name.value} : {}),
+			name: name.value !== conversation.name ? name.value : undefined,
 			sampling: sampling.read(), reset_sampling: true, overflow: shift.checked ? 'shift' : 'error', about: {title: title.value, tags: tagsOf(tags.value)},
 		});
 		store.put(changed);
@@ -117,6 +116,6 @@ export function newFields() {
 	const system = h('textarea', {rows: 3, dir: 'auto'});
 	const sampling = samplingFields();
 	const element = h('details.new-fields', h('summary', t('new.settings')), field(t('settings.system'), system, t('new.system.hint')), sampling.element);
-	const read = () => ({...(system.value.trim() ? {system: system.value.trim()} : {}), sampling: sampling.read()});
+	const read = () => ({system: system.value.trim() || undefined, sampling: sampling.read()});
 	return {element, read};
 }

@@ -56,9 +56,7 @@ class Store {
 	}
 
 	titleOf(conversation) {
-		if (!conversation)
-			return '';
-		return conversation.about?.title || conversation.name;
+		return conversation?.about?.title || conversation?.name || '';
 	}
 
 	/** A conversation as it is now; turns are not kept. */

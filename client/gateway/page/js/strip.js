@@ -58,6 +58,16 @@ function say(element, text) {
 		element.textContent = text;
 }
 
+/** What may be done with the memory of a conversation, as items of a menu: onAction(verb, id). */
+export function memoryItems(id, onAction) {
+	const {pinned, n_published: published} = store.get(id) ?? {};
+	const item = (verb, hint = verb) => ({label: t(`act.${verb}`), hint: t(`act.${hint}.hint`), run: () => onAction(verb, id)});
+	return [
+		item('warm'), item('evict'), (store.mayAdminister || pinned) && item(pinned ? 'unpin' : 'pin', 'pin'),
+		store.mayAdminister && item(published > 0 ? 'unpublish' : 'publish', 'publish'),
+	].filter(Boolean);
+}
+
 export class Strip {
 	#before = null;
 	#at = 0;
@@ -173,7 +183,7 @@ export class Strip {
 		const disc = residencyDisc();
 		const name = button('', () => this.actions.onOpen(id), {class: 'quiet strip-title', dir: 'auto'});
 		const notes = h('span.hint');
-		const more = button('⋯', () => menu(more, this.#items(id)), {class: 'quiet', ...MENU});
+		const more = button('⋯', () => menu(more, memoryItems(id, this.actions.onAction)), {class: 'quiet', ...MENU});
 		const shares = KINDS.map(kind => h('span.strip-share', {dataset: {kind}}));
 		const figures = KINDS.map(() => h('span.figures'));
 		const element = h('tr', h('th', {scope: 'row'}, h('span.strip-name', disc, name, notes)), shares.map((share, i) =>
@@ -199,16 +209,6 @@ export class Strip {
 				setWidth(shares[i], size / most[i]);
 			});
 		};
-	}
-
-	#items(id) {
-		const {pinned, n_published: published} = store.get(id) ?? {};
-		const item = (verb, hint = verb) =>
-			({label: t(`act.${verb}`), hint: t(`act.${hint}.hint`), run: () => this.actions.onAction(verb, id)});
-		return [
-			item('warm'), item('evict'), (store.mayAdminister || pinned) && item(pinned ? 'unpin' : 'pin', 'pin'),
-			store.mayAdminister && item(published > 0 ? 'unpublish' : 'publish', 'publish'),
-		].filter(Boolean);
 	}
 
 	#key(event) {

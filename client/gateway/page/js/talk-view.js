@@ -5,6 +5,7 @@
 // 2. What is on the screen does not move: turns in front are added with the browser's scroll anchoring, and only a view that showed the end follows it.
 // 3. One reply is followed at a time: this tab's own, or one that somebody else asked for. While it is, notices about this conversation wait; when it
 //    is over, what the daemon stored is asked for.
+// 4. Nothing is said or added before the conversation is shown, nor if it never is.
 import {get} from './api.js';
 import {Sentences, announce} from './announce.js';
 import {attempt, errorNote, errorView} from './dialogs.js';
@@ -28,6 +29,7 @@ export class TalkView {
 	#loading = false;
 	#missed = false; // something was said elsewhere while this could not look
 	#opened = 0;
+	#shown = null; // the promise of #open()
 
 	/** `actions`: those of Turn, and onState() when id, conversation or busy changed. */
 	constructor(host, actions) {
@@ -54,7 +56,11 @@ export class TalkView {
 	// - opening
 
 	/** Shows a conversation, at its end or at a turn. Throws ApiError. */
-	async open(id, turn = null) {
+	open(id, turn = null) {
+		return this.#shown = this.#open(id, turn);
+	}
+
+	async #open(id, turn) {
 		const mine = ++this.#opened;
 		this.#leave();
 		this.id = id;
@@ -63,17 +69,29 @@ export class TalkView {
 		const from = turn === null ? {} : {from_turn: Math.max(0, turn - FIRST_PAGE / 2)};
 		const told = await this.#ask({max_turns: FIRST_PAGE, ...from});
 		if (mine !== this.#opened)
-			return;
+			return this.#shown;
 		this.#show(told);
 		if (turn === null)
 			this.showEnd();
 		else
 			this.showTurn(turn);
 		this.#followWriting(told);
+		return null;
+	}
+
+	/** Whether it is shown, as soon as that is known. */
+	async #isThere(id) {
+		try {
+			await this.#shown;
+			return id === this.id;
+		} catch { // which open() told
+			return false;
+		}
 	}
 
 	openNothing(element) {
 		this.#opened++;
+		this.#shown = null;
 		this.#leave();
 		this.id = null;
 		this.conversation = null;
@@ -94,7 +112,7 @@ export class TalkView {
 	}
 
 	#ask(query) {
-		return get(this.id, {turns: true, parts: true, ...query});
+		return get(this.id, {turns: true, parts: true, max_turns: PAGE, ...query});
 	}
 
 	#show(told) {
@@ -136,14 +154,17 @@ export class TalkView {
 
 	// - the reply
 
-	/** Sends a message at the end, or answers what is there (`body` {nothing: true}). `shown` is the message to show. Resolves when it is over. */
+	/** Sends a message at the end, or answers what is there (`body` {nothing: true}). `shown` is the message to show. Resolves when it has begun. */
 	async send(body, shown) {
-		if (!this.#atLast)
-			await this.open(this.id);
+		const {id} = this;
+		if (await this.#isThere(id) && !this.#atLast)
+			await this.open(id);
+		if (!await this.#isThere(id) || this.busy)
+			return;
 		this.#begin(shown);
 		this.stuck = true;
 		this.#follow();
-		await this.#reply.start(body, this.conversation.revision);
+		attempt(() => this.#reply.start(body, this.conversation.revision));
 	}
 
 	answer() {
@@ -203,11 +224,8 @@ export class TalkView {
 			this.#pending.begun = true;
 			this.#say(null);
 		}
-		const parts = data.parts ?? [];
-		growing.add(parts);
-		for (const part of parts)
-			if (part.kind === 'text' && part.text)
-				this.sentences.add(part.text);
+		growing.add(data.parts ?? []);
+		this.sentences.addParts(data.parts ?? []);
 	}
 
 	#finish(done) {
@@ -226,7 +244,7 @@ export class TalkView {
 		const {turns, from, growing, done, begun} = this.#pending ?? {};
 		const id = this.id;
 		this.#missed = false;
-		const told = await this.#ask({from_turn: from, max_turns: PAGE});
+		const told = await this.#ask({from_turn: from});
 		if (id !== this.id || this.#pending?.turns !== turns)
 			return;
 		this.#pending = null;
@@ -303,12 +321,14 @@ export class TalkView {
 	async catchUp() {
 		if (this.#pending?.done) // the connection broke before this was known
 			await this.#settle();
+		if (!await this.#isThere(this.id))
+			return;
 		this.#missed ||= this.#loading;
 		if (this.#reply || this.#pending || this.#loading || this.id === null)
 			return;
 		this.#missed = false;
 		const id = this.id;
-		const told = await this.#ask({from_turn: this.#past, max_turns: PAGE});
+		const told = await this.#ask({from_turn: this.#past});
 		if (id !== this.id || this.#reply || this.#pending)
 			return;
 		const shrunk = told.n_turns < this.#past;
@@ -403,7 +423,7 @@ export class TalkView {
 
 	async #older() {
 		const id = this.id;
-		const told = await this.#ask({max_turns: PAGE, before_turn: this.#first});
+		const told = await this.#ask({before_turn: this.#first});
 		if (id !== this.id)
 			return;
 		const turns = (told.turns ?? []).filter(turn => turn.turn < this.#first).map(turn => this.#make(turn));
@@ -418,7 +438,7 @@ export class TalkView {
 
 	async #newer() {
 		const id = this.id;
-		const told = await this.#ask({from_turn: this.#past, max_turns: PAGE});
+		const told = await this.#ask({from_turn: this.#past});
 		if (id === this.id && !this.#reply)
 			this.#append(told.turns ?? []);
 	}

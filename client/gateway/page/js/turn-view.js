@@ -57,14 +57,17 @@ export class Turn {
 
 	/** Draws the head again, if other branches say something in this place than before. */
 	refreshSiblings() {
-		const found = this.turn.turn === undefined ? null : this.actions?.siblings?.(this.turn);
-		if ((found?.ids.join() ?? '') !== this.shownSiblings)
+		if (this.#found()?.ids.join() !== this.shownSiblings)
 			this.update(this.turn);
 	}
 
+	#found() {
+		return this.turn.turn === undefined ? null : this.actions?.siblings?.(this.turn);
+	}
+
 	#siblings(turn) {
-		const found = turn.turn === undefined ? null : this.actions?.siblings?.(turn);
-		this.shownSiblings = found?.ids.join() ?? '';
+		const found = this.#found();
+		this.shownSiblings = found?.ids.join();
 		if (!found)
 			return null;
 		const {at, ids} = found;
