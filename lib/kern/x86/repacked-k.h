@@ -163,7 +163,6 @@ KERN_INLINE void q4_runs(unsigned n_tokens, struct bring *b, const uint8_t *w, c
                         KERN_UNROLL for (unsigned high = 0; high < 2; high++) {
                                 vi scale[GROUPS];
 
-                                bring32(b);
                                 KERN_UNROLL for (unsigned g = 0; g < GROUPS; g++) {
                                         scale[g] = run_scale(vi_and(bytes[g], vi_set32(0xff)));
                                         bytes[g] = vi_srl(bytes[g], 8);
@@ -171,6 +170,7 @@ KERN_INLINE void q4_runs(unsigned n_tokens, struct bring *b, const uint8_t *w, c
                                 add_run(QUANT_Q4_K, n_tokens,
                                         (struct run){.low = values, .high = high == 1}, scale, x, x,
                                         isum);
+                                bring32(b);
                                 x += KERN_ACT_BLOCK;
                         }
                         values = tile_words(values, 8, 0);
@@ -190,8 +190,6 @@ KERN_INLINE void q6_runs(unsigned n_tokens, struct bring *b, const uint8_t *w, c
                                 x + REPACKED_SUPER_ZERO32 + 4 * (8 * half + 2 * part + j);
                         vi scale[GROUPS];
 
-                        if (part % 2 == 0)
-                                bring32(b);
                         KERN_UNROLL for (unsigned g = 0; g < GROUPS; g++) {
                                 vi s = vi_loadu(tile_words(w, 2 * half + part / 2, g));
 
@@ -202,6 +200,8 @@ KERN_INLINE void q6_runs(unsigned n_tokens, struct bring *b, const uint8_t *w, c
                                 (struct run){tile_words(low, part % 2 * 4, 0), part >= 2, upper,
                                         2 * part},
                                 scale, x + 128 * half + 32 * part + 16 * j, zero, isum);
+                        if (part % 2 == 1)
+                                bring32(b);
                 }
         }
 }

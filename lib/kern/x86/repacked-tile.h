@@ -97,7 +97,7 @@ KERN_INLINE void bring_block(struct bring *b, const uint8_t *w) {
                 b->at = w;
 }
 
-/* With 32 values of it. */
+/* Behind 32 values of it: in front of them, its lines take the places in which those of the values wait. */
 KERN_INLINE void bring32(struct bring *b) {
         const size_t n = b->ahead == NOTHING ? 0 : b->n_lines;
 

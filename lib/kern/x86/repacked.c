@@ -56,8 +56,8 @@ KERN_INLINE void tile(enum quant_type type, unsigned n_tokens, enum ahead ahead,
                         if (repacked_form(type).n_values == KERN_ACT_SUPER) {
                                 add_super(type, n_tokens, &bring, w, x.q, acc);
                         } else {
-                                bring32(&bring);
                                 add_block(type, n_tokens, w, x, acc);
+                                bring32(&bring);
                                 x.scales += REPACKED_ACT_SIZE;
                         }
                         w += tile_size(type);
