@@ -20,8 +20,6 @@
 #define CACHE_LINE 64
 /* Tasks for each thread, so that all end about together. */
 #define TASKS_PER_THREAD 4
-/* A group that passes the outer caches by must stay in the innermost until its turn comes. */
-#define ONCE_SIZE_MAX 16384
 
 const char *kern_kv_name(enum kern_kv_type type) {
         static const char *const names[KERN_N_KV] = {
@@ -226,7 +224,6 @@ struct attn_job {
         size_t n_tokens, ldq, ldo;
         size_t heads_per_tile, tokens_per_tile;
         size_t n_head_tiles, n_token_tiles; /* head tiles: per KV head */
-        bool once;                          /* each group is read by one tile only */
 };
 
 /* Queries that walk together, all of one sequence and one KV head. */
@@ -264,7 +261,8 @@ static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, un
         }
 }
 
-static void prefetch(const void *p, size_t size) {
+/* Into the first cache: latent rows, whose products take longer than memory. */
+static void prefetch_latent(const void *p, size_t size) {
         for (size_t b = 0; b < size; b += CACHE_LINE)
                 __builtin_prefetch((const uint8_t *)p + b);
 }
@@ -276,16 +274,17 @@ static void prefetch_group(const struct kern_kv_layout *l, const struct kern_att
         size_t groups = k->head_dim / KERN_KV_GROUP;
 
         if (l->latent) {
-                prefetch(k->x, k->head_dim * KERN_ATTN_GROUP * element_size(l));
+                prefetch_latent(k->x, k->head_dim * KERN_ATTN_GROUP * element_size(l));
                 if (l->type == KERN_KV_Q8_0)
-                        prefetch(k->scales, groups * KERN_ATTN_GROUP * sizeof(*k->scales));
+                        prefetch_latent(k->scales, groups * KERN_ATTN_GROUP * sizeof(*k->scales));
                 return;
         }
         if (l->type != KERN_KV_Q8_0)
                 return;
         for (size_t g = 0; g < groups; g++)
-                prefetch(k->scales + g * k->stride, KERN_ATTN_GROUP * sizeof(*k->scales));
-        prefetch(v->scales, v->head_dim / KERN_KV_GROUP * KERN_ATTN_GROUP * sizeof(*v->scales));
+                kern_attn_prefetch(k->scales + g * k->stride, KERN_ATTN_GROUP * sizeof(*k->scales));
+        kern_attn_prefetch(
+                v->scales, v->head_dim / KERN_KV_GROUP * KERN_ATTN_GROUP * sizeof(*v->scales));
 }
 
 static bool sees(const struct tile *t, unsigned i, uint32_t start) {
@@ -328,7 +327,6 @@ static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, 
                         prefetch_group(l, &next_k, &next_v);
                         k.next = l->latent ? NULL : next_k.x;
                         v.next = l->latent ? NULL : next_v.x;
-                        k.once = v.once = j->once;
                 }
                 for (unsigned i = 0, end; i < t->n; i = end) {
                         unsigned limit = MIN(t->n, i + KERN_ATTN_CALL);
@@ -405,11 +403,6 @@ static void attn_task(void *arg, size_t task, unsigned thread) {
         }
 }
 
-/* Bytes of the keys and values of a group. */
-static size_t group_size(const struct kern_kv_layout *l) {
-        return KERN_ATTN_GROUP * (l->head_dim_k + l->head_dim_v) * element_size(l);
-}
-
 /* Tiles as large as leave every thread some tasks; the heads of a KV head are parted only if there
  * would be idle threads. */
 static void choose_tiles(struct attn_job *j, size_t group, size_t n_threads) {
@@ -426,9 +419,6 @@ static void choose_tiles(struct attn_job *j, size_t group, size_t n_threads) {
                 tokens /= 2;
         j->tokens_per_tile = tokens;
         j->n_token_tiles = (j->n_tokens + tokens - 1) / tokens;
-        j->once = j->n_token_tiles == 1 && j->n_head_tiles == 1 &&
-                  j->rows[0].blocks == j->rows[j->n_tokens - 1].blocks &&
-                  group_size(&j->a->layout) <= ONCE_SIZE_MAX;
 }
 
 void kern_attention(struct kern *k, const struct kern_attn *a, const struct kern_attn_row *rows,

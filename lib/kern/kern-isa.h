@@ -89,8 +89,13 @@ struct kern_attn_kv {
         /* The elements of the group that comes next, laid out alike, or NULL: to be prefetched
          * bit by bit while this group is computed, so that memory is never idle. */
         const void *next;
-        bool once; /* nobody else reads the next group soon: pass the outer caches by */
 };
+/* Asks for the lines of @size bytes from @p on, of keys or values that come next, into the second cache: the first
+ * takes too few lines at a time from memory, and is not missed where each is used by several queries. */
+KERN_INLINE void kern_attn_prefetch(const void *p, size_t size) {
+        KERN_UNROLL for (size_t b = 0; b < size; b += 64)
+                __builtin_prefetch((const uint8_t *)p + b, 0, 2);
+}
 /* n_q queries against the keys of one group: s[i][j] = scale * (q[i] . k_j). */
 typedef void kern_attn_scores_fn(const struct kern_attn_kv *k, const float *const *q, unsigned n_q,
         float scale, float (*s)[KERN_ATTN_GROUP]);

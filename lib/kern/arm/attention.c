@@ -46,8 +46,8 @@ KERN_INLINE void scores_tile(enum kern_kv_type type, unsigned n_q, const struct 
                 if (type == KERN_KV_Q8_0 && c % KERN_KV_GROUP == 0)
                         kv_load(KERN_KV_F16, k->scales, c / KERN_KV_GROUP * k->stride + j, 4, ks);
                 if (next)
-                        KERN_UNROLL for (size_t e = 0; e < 2; e++) kv_prefetch(
-                                k, next + (c + j / 8 + e) * row, KERN_ATTN_GROUP * kv_size(type));
+                        KERN_UNROLL for (size_t e = 0; e < 2; e++) kern_attn_prefetch(
+                                next + (c + j / 8 + e) * row, KERN_ATTN_GROUP * kv_size(type));
                 scores_channels(type, n_q, 4, k, q, c, j, ks, acc);
         }
         for (; type != KERN_KV_Q8_0 && c < k->head_dim; c++)
@@ -148,7 +148,7 @@ KERN_INLINE void values_tile(enum kern_kv_type type, unsigned n_q, unsigned n_v,
                 size_t at = j * v->stride + d;
 
                 if (next && j * step % 64 == 0)
-                        kv_prefetch(v, next + d * KERN_ATTN_GROUP * size + j * step, step);
+                        kern_attn_prefetch(next + d * KERN_ATTN_GROUP * size + j * step, step);
                 kv_load(type, v->x, at, n_v, vv);
                 if (type == KERN_KV_Q8_0) {
                         float scale = load_half(v->scales + at / KERN_KV_GROUP);

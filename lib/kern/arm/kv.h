@@ -34,16 +34,6 @@ KERN_INLINE size_t kv_size(enum kern_kv_type type) {
         return type == KERN_KV_F32 ? 4 : type == KERN_KV_F16 ? 2 : 1;
 }
 
-/* The lines of @size bytes from @p on, which are of kv->next. */
-KERN_INLINE void kv_prefetch(const struct kern_attn_kv *kv, const uint8_t *p, size_t size) {
-        KERN_UNROLL for (size_t b = 0; b < size; b += 64) {
-                if (kv->once)
-                        __builtin_prefetch(p + b, 0, 0);
-                else
-                        __builtin_prefetch(p + b, 0, 3);
-        }
-}
-
 /* Not of Q8_0. */
 KERN_INLINE float kv_load1(enum kern_kv_type type, const void *x, size_t i) {
         return type == KERN_KV_F32 ? ((const float *)x)[i] : load_half((const uint16_t *)x + i);

@@ -36,7 +36,7 @@ KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, unsigned 
                         load8(KERN_KV_F16, k->scales, c0 / KERN_KV_GROUP * k->stride + j + 8 * l);
         for (size_t c = c0; c < c1; c++) {
                 if (next && c % (4 / n_v) == j / 8 / n_v)
-                        kern_attn_prefetch(k, next + c * k->stride * size, KERN_ATTN_GROUP * size);
+                        kern_attn_prefetch(next + c * k->stride * size, KERN_ATTN_GROUP * size);
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) {
                         __m256 kv = load8(type, k->x, c * k->stride + j + 8 * l);
 
@@ -204,7 +204,7 @@ KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
 
                 /* In the order of memory, whatever the channels here. */
                 if (next && j * step % 64 == 0)
-                        kern_attn_prefetch(v, next + d * KERN_ATTN_GROUP * size + j * step, step);
+                        kern_attn_prefetch(next + d * KERN_ATTN_GROUP * size + j * step, step);
                 if (type == KERN_KV_Q8_0)
                         scale = _mm256_cvtph_ps(
                                 _mm_set1_epi16((short)v->scales[at / KERN_KV_GROUP]));

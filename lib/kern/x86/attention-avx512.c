@@ -42,7 +42,7 @@ KERN_INLINE void scores_channels(enum kern_kv_type type, unsigned n_q, const str
                 __m512 k1 = load16(type, k->x, c * k->stride + 16);
 
                 if (next)
-                        kern_attn_prefetch(k, next + c * k->stride * size, KERN_ATTN_GROUP * size);
+                        kern_attn_prefetch(next + c * k->stride * size, KERN_ATTN_GROUP * size);
                 if (type == KERN_KV_Q8_0) {
                         k0 = _mm512_mul_ps(k0, s0);
                         k1 = _mm512_mul_ps(k1, s1);
@@ -218,7 +218,7 @@ KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
                 __m512 vv[4];
 
                 if (next)
-                        kern_attn_prefetch(v, next + at * size, 16 * n_v * size);
+                        kern_attn_prefetch(next + at * size, 16 * n_v * size);
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) {
                         vv[l] = l + 1 < n_v || type == KERN_KV_Q8_0
                                         ? load16(type, v->x, at + 16 * l)
