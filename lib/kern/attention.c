@@ -377,7 +377,7 @@ static void attn_task(void *arg, size_t task, unsigned thread) {
         const struct kern_attn *a = j->a;
         size_t head_tile = task % j->n_head_tiles, rest = task / j->n_head_tiles;
         size_t kv_head = rest % a->layout.n_kv_head;
-        /* Late tokens have most keys: they go first, so that the threads end together. */
+        /* Late tokens have most keys: they go first, so that what threads take over from one another is shorter. */
         size_t token_tile = j->n_token_tiles - 1 - rest / a->layout.n_kv_head;
         size_t t0 = token_tile * j->tokens_per_tile;
         size_t t1 = MIN(t0 + j->tokens_per_tile, j->n_tokens);

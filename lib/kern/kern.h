@@ -86,7 +86,8 @@ enum kern_isa kern_isa(const struct kern *k);
 unsigned kern_n_threads(const struct kern *k);
 
 /* Run fn(arg, task, thread) for task = 0..n_tasks-1 on the pool; returns when all tasks are done.
- * Any thread may run any task; thread < kern_n_threads(). */
+ * Any thread may run any task; thread < kern_n_threads(). Tasks side by side mostly run on one
+ * thread, one behind the other. */
 void kern_run(struct kern *k, size_t n_tasks, void (*fn)(void *arg, size_t task, unsigned thread),
         void *arg);
 

@@ -11,7 +11,7 @@
 #define PARALLEL_MIN (96 * 1024)
 /* Rows are dealt in multiples of this: no instruction set has larger tiles. */
 #define ROW_STEP 32
-#define TASKS_PER_THREAD 6
+#define TASKS_PER_THREAD 4
 
 /* The types that have kernels. The generic ones cover all of them. */
 static const struct {

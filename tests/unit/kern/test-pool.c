@@ -119,6 +119,58 @@ static void test_slow_worker(void **state) {
         kern_free(k);
 }
 
+/* The tasks of a region as each thread ran them. One thread is stuck in its first task until all others are done. */
+#define N_DEALT 12
+#define PATIENCE_USEC 20000000
+struct dealt {
+        unsigned stuck; /* thread */
+        size_t tasks[2][N_DEALT];
+        size_t n[2]; /* of each thread; written by it alone */
+        _Atomic size_t n_done;
+        _Atomic bool begun, alone;
+};
+
+static void dealt_task(void *arg, size_t task, unsigned thread) {
+        struct dealt *d = arg;
+        uint64_t end = clock_monotonic_usec() + PATIENCE_USEC;
+        bool first = d->n[thread] == 0;
+
+        d->tasks[thread][d->n[thread]++] = task;
+        if (thread == d->stuck && first) {
+                atomic_store(&d->begun, true);
+                while (atomic_load(&d->n_done) < N_DEALT - 1 && clock_monotonic_usec() < end)
+                        sched_yield();
+                atomic_store(&d->alone, atomic_load(&d->n_done) < N_DEALT - 1);
+        } else {
+                /* the stuck one is to have begun */
+                while (!atomic_load(&d->begun) && clock_monotonic_usec() < end)
+                        sched_yield();
+        }
+        atomic_fetch_add(&d->n_done, 1);
+}
+
+/* A thread has its own half in order; the other one takes what is left of it, from the end. */
+static void test_taken_over(void **state) {
+        struct kern *k = NULL;
+
+        assert_int_equal(kern_new(&k, 2, KERN_GENERIC, NULL), 0);
+        for (unsigned i = 0; i < 20; i++) {
+                struct dealt d = {.stuck = i % 2};
+                size_t other = 1 - d.stuck, half = N_DEALT / 2;
+
+                kern_run(k, N_DEALT, dealt_task, &d);
+                assert_false(d.alone);
+                assert_int_equal(d.n[d.stuck], 1);
+                assert_int_equal(d.tasks[d.stuck][0], d.stuck * half);
+                assert_int_equal(d.n[other], N_DEALT - 1);
+                for (size_t t = 0; t < half; t++)
+                        assert_int_equal(d.tasks[other][t], other * half + t);
+                for (size_t t = half; t < N_DEALT - 1; t++)
+                        assert_int_equal(d.tasks[other][t], d.stuck * half + N_DEALT - 1 - t);
+        }
+        kern_free(k);
+}
+
 static void test_new(void **state) {
         struct kern *k = NULL;
         struct err e;
@@ -142,6 +194,7 @@ int main(void) {
                 cmocka_unit_test(test_wake),
                 cmocka_unit_test(test_slow_worker),
                 cmocka_unit_test(test_last_worker),
+                cmocka_unit_test(test_taken_over),
                 cmocka_unit_test(test_new),
         };
 
