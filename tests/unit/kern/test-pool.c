@@ -159,7 +159,7 @@ static void test_taken_over(void **state) {
                 size_t other = 1 - d.stuck, half = N_DEALT / 2;
 
                 kern_run(k, N_DEALT, dealt_task, &d);
-                assert_false(d.alone);
+                assert_true(!d.alone);
                 assert_int_equal(d.n[d.stuck], 1);
                 assert_int_equal(d.tasks[d.stuck][0], d.stuck * half);
                 assert_int_equal(d.n[other], N_DEALT - 1);
