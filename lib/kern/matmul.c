@@ -139,8 +139,8 @@ static size_t n_steps(const struct kern_mat *w) {
         return (w->n_out + ROW_STEP - 1) / ROW_STEP;
 }
 
-/* The first row of one of n_tasks tasks, which have equally many steps, or one more: threads that take turns end
- * together. */
+/* The first row of one of n_tasks tasks, which have equally many steps, or one more: threads with equally many of
+ * them end together. */
 static size_t first_row(const struct kern_mat *w, size_t task, size_t n_tasks) {
         return MIN(task * n_steps(w) / n_tasks * ROW_STEP, w->n_out);
 }

@@ -5,8 +5,8 @@
  *
  * A region deals its tasks to the threads as ranges of equal length. A thread takes its own tasks in order, so what
  * lies side by side is read by one thread and what it asked memory for ahead is what it needs next; then it takes the
- * last ones of others, so that all end together, and a thread that does not run delays nobody. Only thieves
- * touch the word of another thread.
+ * last ones of others, so that all end together, and a thread that does not run delays nobody. So until the end of
+ * a region no thread waits for a word that another one writes.
  *
  * 1. A range is one word: the next task and the end. Who moves either, owns the task. An empty range is changed by
  *    the caller alone.
@@ -109,6 +109,7 @@ static bool take(struct range *range, bool last, uint32_t *ret) {
         }
 }
 
+/* One of the thread's own, or else of another's. */
 static bool find_task(struct kern_pool *p, unsigned thread, uint32_t *ret) {
         if (take(&p->ranges[thread], false, ret))
                 return true;

@@ -273,6 +273,22 @@ def test_never_shown(r, page):
     same(r, page, made, [MESSAGE])
 
 
+def test_left_and_failed(r, page):
+    """Nor does what fails then take the other conversation from the screen."""
+    page.expect('500', 'Failed to load')
+    made, other, front = r.opened(), r.opened(), r.front()
+    r.say(other, 'Elsewhere')
+    r.show(page, made, url=front.url)
+    front.forget()
+    with being_asked_for(page, front, made, refused=True):
+        r.go(page, other)
+    page.frames(10)
+    same(r, page, other, ['Elsewhere'])
+    need(page.url.endswith(f'#/c/{other["id"]}'), page.url)
+    r.go(page, made)
+    need(draft(page) == MESSAGE and not r.turns(made), 'it is a draft still')
+
+
 def test_enter_twice(r, page):
     """The first message of a new conversation, with Enter twice: one is made."""
     r.clear()

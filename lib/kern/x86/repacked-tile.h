@@ -97,7 +97,8 @@ KERN_INLINE void bring_block(struct bring *b, const uint8_t *w) {
                 b->at = w;
 }
 
-/* Behind 32 values of it: in front of them, its lines take the places in which those of the values wait. */
+/* Behind the work on 32 values of it: asked for before that, these lines would take the places in which the
+ * values' own loads wait for memory. */
 KERN_INLINE void bring32(struct bring *b) {
         const size_t n = b->ahead == NOTHING ? 0 : b->n_lines;
 
