@@ -310,7 +310,7 @@ static void test_tiles(void **state) {
         static const size_t few[] = {0, 2, 3, 5, 10, 16};
         enum { N = 64, FROM = N_KEYS_MAX - N };
 
-        for (unsigned l = 0; l < 12; l++) {
+        for (unsigned l = 0; l < 4 * KERN_N_ISA; l++) {
                 struct kern *k = test_kern((enum kern_isa)(l / 4), l % 4 + 1);
                 float *q, *out, *want;
 
@@ -332,7 +332,7 @@ static void test_tiles(void **state) {
                                 memcpy(q + 1 + t * ldq, m.q[0] + (FROM + t) * row,
                                         row * sizeof(*q));
                         }
-                        for (size_t n = 1; n < N; n += step) {
+                        for (size_t n = 1; n <= N; n += step) {
                                 kern_attention(k, &m.a, rows + N - n, n, q + 1 + (N - n) * ldq, ldq,
                                         out + 1, ldo);
                                 for (size_t t = 0; t < n; t++)

@@ -176,11 +176,14 @@ static void test_same_bits(void **state) {
                 {KERN_GENERIC, 1, N_KEYS},
                 {KERN_AVX2, 1, N_KEYS},
                 {KERN_AVX2, 2, 7},
+                {KERN_AVX2, 4, 16},
                 {KERN_AVX512, 1, N_KEYS},
                 {KERN_AVX512, 3, 1},
                 {KERN_AVX512, 2, 33},
+                {KERN_AVX512, 4, 7},
                 {KERN_NEON, 1, N_KEYS},
                 {KERN_NEON, 2, 7},
+                {KERN_NEON, 4, 16},
                 {KERN_NEON_DOTPROD, 3, 1},
         };
 

@@ -56,21 +56,28 @@ static const size_t n_outs[] = {1, 2, 3, 5, 8, 9, 17};
 static const size_t n_tokenss[] = {
         1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 25, 33, 48, 70, 128, 137, 150};
 
-/* The same of @w repacked; NULL if @k does not repack its type. */
-static float *repacked_new(
-        struct kern *k, const struct kern_mat *w, const float *x, size_t ldx, size_t n) {
+/* @w repacked, in *ret; its memory, or NULL if @k does not repack its type. */
+static void *repack(struct kern *k, const struct kern_mat *w, struct kern_mat *ret) {
+        const struct kern_mat from = *w;
         size_t size = kern_repacked_size(k, w);
-        struct kern_mat m;
-        float *y;
         void *to;
 
         if (size == 0)
                 return NULL;
         to = test_alloc64(size);
         memset(to, 0xee, size);
-        kern_repack(k, w, to, &m);
-        y = product_new(k, &m, x, ldx, n);
-        free(to);
+        kern_repack(k, &from, to, ret);
+        return to;
+}
+
+/* The product with @w repacked; NULL if @k does not repack its type. */
+static float *repacked_new(
+        struct kern *k, const struct kern_mat *w, const float *x, size_t ldx, size_t n) {
+        struct kern_mat m;
+        void *memory = repack(k, w, &m);
+        float *y = memory ? product_new(k, &m, x, ldx, n) : NULL;
+
+        free(memory);
         return y;
 }
 
@@ -179,6 +186,18 @@ static void test_isas(void **state) {
         }
 }
 
+/* The last @n of @n_all tokens alone have the bits @all that they have among the others. */
+static void check_last(struct kern *k, const struct kern_mat *w, const float *x, const float *all,
+        size_t n_all, size_t n) {
+        size_t first = n_all - n;
+        float *y = product_new(k, w, x + first * w->n_in, w->n_in, n);
+
+        if (!test_same(all + first * w->n_out, y, n * w->n_out))
+                fail_msg("%s, %s%s, the last %zu tokens of %zu", kern_isa_name(kern_isa(k)),
+                        quant_info(w->type)->name, w->repacked ? " repacked" : "", n, n_all);
+        free(y);
+}
+
 /* A row alone, in a small batch and among so many others that these take two passes (packed-block.c). */
 static void test_batch(void **state) {
         uint64_t rs = 2;
@@ -191,14 +210,18 @@ static void test_batch(void **state) {
                         struct mat w = make_mat(&rs, test_quant_types[t], n_in, n_out);
                         float *x = test_floats(&rs, n_in * n, 1);
                         float *all = product_new(k, &w.m, x, n_in, n);
+                        struct kern_mat r;
+                        void *memory = repack(k, &w.m, &r);
 
+                        if (memory)
+                                check_last(k, &r, x, all, n, n);
                         for (size_t b = 1; b <= 64; b = b * 2 + 1)
-                                for (size_t t0 = 0; t0 + b <= n; t0 += b) {
-                                        float *y = product_new(k, &w.m, x + t0 * n_in, n_in, b);
-
-                                        assert_true(test_same(all + t0 * n_out, y, b * n_out));
-                                        free(y);
+                                for (size_t end = b; end <= n; end += b) {
+                                        check_last(k, &w.m, x, all, end, b);
+                                        if (memory)
+                                                check_last(k, &r, x, all, end, b);
                                 }
+                        free(memory);
                         free(all);
                         free(x);
                         free(w.memory);
@@ -207,37 +230,82 @@ static void test_batch(void **state) {
         }
 }
 
+/* Each number of tokens up to 64, by more rows than two tiles have, against the generic product of all. */
+static void test_each_count(void **state) {
+        enum { N = 64, N_OUT = 67 };
+        struct kern *generic = test_kern(KERN_GENERIC, 1);
+        uint64_t rs = 12;
+
+        for (size_t t = 0; t < test_n_quant_types; t++) {
+                size_t n_in = n_in_of(test_quant_types[t], 288);
+                struct mat w = make_mat(&rs, test_quant_types[t], n_in, N_OUT);
+                float *x = test_floats(&rs, n_in * N, 1);
+                float *all = product_new(generic, &w.m, x, n_in, N);
+
+                for (int isa = 1; isa < KERN_N_ISA; isa++) {
+                        struct kern *k = test_kern((enum kern_isa)isa, 1);
+                        struct kern_mat r;
+                        void *memory = k ? repack(k, &w.m, &r) : NULL;
+
+                        for (size_t n = 1; k && n <= N; n++) {
+                                if (test_left_out(t + n))
+                                        continue;
+                                check_last(k, &w.m, x, all, N, n);
+                                if (memory)
+                                        check_last(k, &r, x, all, N, n);
+                        }
+                        free(memory);
+                        kern_free(k);
+                }
+                free(all);
+                free(x);
+                free(w.memory);
+        }
+        kern_free(generic);
+}
+
+static void check_threads(enum kern_isa isa, uint32_t type, bool repacked, uint64_t *rs) {
+        size_t n_in = n_in_of(type, 512), n_out = 331, n = 10;
+        struct mat w = make_mat(rs, type, n_in, n_out);
+        float *x = test_floats(rs, n_in * n, 1), *bias = test_floats(rs, n_out, 1);
+        float *want = NULL;
+
+        for (unsigned i = 1; i <= 4; i++) {
+                struct kern *k = test_kern(isa, i);
+                struct kern_mat m = w.m;
+                void *memory = repacked ? repack(k, &w.m, &m) : NULL;
+                float *y = test_alloc(n * n_out * sizeof(*y));
+
+                memset(y, 0xee, n * n_out * sizeof(*y));
+                product(k, &m, x, n_in, n, bias, y, n_out);
+                if (want && !test_same(want, y, n * n_out))
+                        fail_msg("%s, %s%s, %u threads", kern_isa_name(isa), quant_info(type)->name,
+                                m.repacked ? " repacked" : "", i);
+                if (want)
+                        free(y);
+                else
+                        want = y;
+                free(memory);
+                kern_free(k);
+        }
+        free(want);
+        free(bias);
+        free(x);
+        free(w.memory);
+}
+
 static void test_threads(void **state) {
         uint64_t rs = 3;
 
         for (int isa = 0; isa < KERN_N_ISA; isa++)
                 for (size_t t = 0; t < test_n_quant_types && test_has((enum kern_isa)isa); t++) {
-                        size_t n_in = n_in_of(test_quant_types[t], 512), n_out = 331, n = 10;
-                        struct mat w = make_mat(&rs, test_quant_types[t], n_in, n_out);
-                        float *x = test_floats(&rs, n_in * n, 1);
-                        float *bias = test_floats(&rs, n_out, 1), *y[4];
-
-                        for (unsigned i = 1; i <= 3; i++) {
-                                struct kern *k = test_kern((enum kern_isa)isa, i);
-
-                                y[i] = test_alloc(n * n_out * sizeof(float));
-                                if (k)
-                                        product(k, &w.m, x, n_in, n, bias, y[i], n_out);
-                                else
-                                        memset(y[i], 0, n * n_out * sizeof(float));
-                                kern_free(k);
-                                assert_true(test_same(y[1], y[i], n * n_out));
-                        }
-                        for (unsigned i = 1; i <= 3; i++)
-                                free(y[i]);
-                        free(bias);
-                        free(x);
-                        free(w.memory);
+                        check_threads((enum kern_isa)isa, test_quant_types[t], false, &rs);
+                        check_threads((enum kern_isa)isa, test_quant_types[t], true, &rs);
                 }
 }
 
 /* Several products at once, so small that one thread does them and larger, are each by itself. */
-static void check_all(struct kern *k, size_t n_in, size_t n, uint64_t *rs) {
+static void check_all(struct kern *k, size_t n_in, size_t n, bool repacked, uint64_t *rs) {
         enum { N = 3 };
         static const size_t n_outs_all[N] = {331, 7, 96};
         float *x = test_floats(rs, n_in * n, 1), *bias = test_floats(rs, 331, 1);
@@ -245,18 +313,20 @@ static void check_all(struct kern *k, size_t n_in, size_t n, uint64_t *rs) {
         struct kern_mat mats[N];
         struct mat w[N];
         struct kern_act a;
-        void *scratch = test_alloc64(kern_act_size(KERN_ACT_Q8, n_in, n));
+        void *memory[N], *scratch;
 
-        kern_act_prepare(k, &a, KERN_ACT_Q8, x, n_in, n_in, n, scratch);
         for (size_t i = 0; i < N; i++) {
                 size_t n_y = n * (n_outs_all[i] + 3);
 
                 w[i] = make_mat(rs, i == 1 ? QUANT_Q4_0 : QUANT_Q8_0, n_in, n_outs_all[i]);
                 mats[i] = w[i].m;
+                memory[i] = repacked ? repack(k, &w[i].m, &mats[i]) : NULL;
                 p[i] = (struct kern_product){&mats[i], i == 2 ? NULL : bias,
                         test_alloc(n_y * sizeof(float)), n_outs_all[i] + 3};
                 memset(p[i].y, 0xee, n_y * sizeof(float));
         }
+        scratch = test_alloc64(kern_act_size(kern_mat_act_class(&mats[0]), n_in, n));
+        kern_act_prepare(k, &a, kern_mat_act_class(&mats[0]), x, n_in, n_in, n, scratch);
         kern_matmul_all(k, &a, p, N);
         for (size_t i = 0; i < N; i++) {
                 size_t n_y = n * p[i].ldy;
@@ -267,6 +337,7 @@ static void check_all(struct kern *k, size_t n_in, size_t n, uint64_t *rs) {
                 assert_memory_equal(y, p[i].y, n_y * sizeof(*y));
                 free(y);
                 free(p[i].y);
+                free(memory[i]);
                 free(w[i].memory);
         }
         kern_matmul_all(k, &a, p, 0);
@@ -278,12 +349,12 @@ static void check_all(struct kern *k, size_t n_in, size_t n, uint64_t *rs) {
 static void test_all(void **state) {
         uint64_t rs = 11;
 
-        for (unsigned i = 1; i <= 3; i++) {
-                struct kern *k = test_kern(kern_cpu_isa(), i);
+        for (unsigned i = 0; i < 8; i++) {
+                struct kern *k = test_kern(kern_cpu_isa(), i / 2 + 1);
 
-                check_all(k, 32, 1, &rs);
-                check_all(k, 512, 1, &rs);
-                check_all(k, 1056, 19, &rs);
+                check_all(k, 32, 1, i % 2, &rs);
+                check_all(k, 512, 1, i % 2, &rs);
+                check_all(k, 1056, 19, i % 2, &rs);
                 kern_free(k);
         }
 }
@@ -370,22 +441,26 @@ static void compare_wild(struct kern *const *ks, uint32_t type, unsigned round, 
         size_t n_in = quant_info(type)->unpack256 ? 256 * (1 + round % 7) : 32 * 13;
         size_t n_out = 5 + round % 7, n = 1 + round % 23;
         struct mat w = make_mat(rs, type, n_in, n_out);
-        float *x = test_floats(rs, n_in * n, 4), *y[KERN_N_ISA];
+        float *x = test_floats(rs, n_in * n, 4), *want, *y;
 
         make_wild(rs, &w.m, (uint8_t *)w.memory + 1, round);
         for (size_t i = 0; i < n_in * n; i++)
                 if (test_random(rs) % (round % 3 ? 3 : 300) == 0)
                         x[i] = wild_floats[test_random(rs) % (round % 2 ? 15 : 6)];
-        for (int i = 0; i < KERN_N_ISA; i++)
-                if (ks[i])
-                        y[i] = product_new(ks[i], &w.m, x, n_in, n);
-        for (int i = 1; i < KERN_N_ISA; i++)
-                if (ks[i]) {
-                        if (!test_same(y[0], y[i], n * n_out))
-                                fail_msg("round %u, %s, isa %d", round, quant_info(type)->name, i);
-                        free(y[i]);
-                }
-        free(y[0]);
+        want = product_new(ks[0], &w.m, x, n_in, n);
+        for (int i = 1; i < KERN_N_ISA; i++) {
+                if (!ks[i])
+                        continue;
+                y = product_new(ks[i], &w.m, x, n_in, n);
+                if (!test_same(want, y, n * n_out))
+                        fail_msg("round %u, %s, isa %d", round, quant_info(type)->name, i);
+                free(y);
+                y = repacked_new(ks[i], &w.m, x, n_in, n);
+                if (y && !test_same(want, y, n * n_out))
+                        fail_msg("round %u, %s repacked, isa %d", round, quant_info(type)->name, i);
+                free(y);
+        }
+        free(want);
         free(x);
         free(w.memory);
 }
@@ -434,12 +509,14 @@ static float expected_of_block(uint32_t type, const uint8_t *w, const int *q) {
 }
 
 /* One block of greatest weights times greatest activations, for some tokens. */
-static void check_full_scale(struct kern *k, uint32_t type, uint8_t fill, unsigned signs) {
+static void check_full_scale(
+        struct kern *k, uint32_t type, bool repacked, uint8_t fill, unsigned signs) {
         enum { N = 25 }; /* a unit of 16, and 9 more */
         const struct quant_info *info = quant_info(type);
         struct kern_mat m = {
                 .type = type, .n_in = info->block_values, .n_out = 1, .row_size = info->block_size};
         float *x = test_alloc(N * m.n_in * sizeof(*x)), y[N], want;
+        void *memory;
         uint8_t w[256];
         int q[256];
 
@@ -454,13 +531,16 @@ static void check_full_scale(struct kern *k, uint32_t type, uint8_t fill, unsign
         for (size_t i = 0; i < N * m.n_in; i++)
                 x[i] = (float)q[i % m.n_in];
         want = expected_of_block(type, w, q);
+        memory = repacked ? repack(k, &m, &m) : NULL;
         for (size_t n = 1; n <= N; n += 4) {
                 product(k, &m, x, m.n_in, n, NULL, y, 1);
                 for (size_t t = 0; t < n; t++)
                         if (y[t] != want)
-                                fail_msg("%s of 0x%02x, signs %u, %zu tokens, %s", info->name, fill,
-                                        signs, n, kern_isa_name(kern_isa(k)));
+                                fail_msg("%s%s of 0x%02x, signs %u, %zu tokens, %s", info->name,
+                                        m.repacked ? " repacked" : "", fill, signs, n,
+                                        kern_isa_name(kern_isa(k)));
         }
+        free(memory);
         free(x);
 }
 
@@ -472,10 +552,10 @@ static void test_full_scale(void **state) {
                 struct kern *k = test_kern((enum kern_isa)isa, 1);
 
                 for (size_t t = 0; k && t < test_n_quant_types; t++)
-                        for (unsigned c = 0; c < 8 * 4; c++)
+                        for (unsigned c = 0; c < 8 * 4 * 2; c++)
                                 if (!quant_info(test_quant_types[t])->convert)
-                                        check_full_scale(
-                                                k, test_quant_types[t], fills[c / 4], c % 4);
+                                        check_full_scale(k, test_quant_types[t], c % 2,
+                                                fills[c / 8], c / 2 % 4);
                 kern_free(k);
         }
 }
@@ -503,6 +583,7 @@ int main(void) {
                 cmocka_unit_test(test_isa),
                 cmocka_unit_test(test_panels),
                 cmocka_unit_test(test_batch),
+                cmocka_unit_test(test_each_count),
                 cmocka_unit_test(test_threads),
                 cmocka_unit_test(test_all),
                 cmocka_unit_test(test_reference),
