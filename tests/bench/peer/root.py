@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""llama.cpp as a root file system has it installed: its programs, with the instruction set that is asked for.
+"""llama.cpp as a root file system has it installed (see sid.py): its programs, with the instruction set that is asked for.
 
 Every program runs in a mount namespace of its own, so no mount stays behind. The scratch folder is /mnt inside. The peer
 loads the best of its CPU backends at run time. With a capped instruction set it sees a folder with one of them, and its
@@ -15,11 +15,11 @@ import socket
 import subprocess
 import time
 
+import sid
 from report import fail, note
 
 # The peer's backend for an instruction set of confab. The best that the machine has needs no entry.
 BACKENDS = {"avx2": "haswell", "avx-vnni": "alderlake", "avx512": "skylakex"}
-PROGRAMS = ("llama-bench", "llama-batched-bench", "llama-server", "llama-quantize")
 ENTER = r'''
 root=$1 scratch=$2 folder=$3 backend=$4; shift 4
 mount --bind /proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --bind "$scratch" "$root/mnt" || exit 1
@@ -38,11 +38,7 @@ class PeerRoot:
         self.loaded = None
         if isa == "generic":
             fail("llama.cpp has no counterpart of --isa generic")
-        missing = [p for p in PROGRAMS if not os.access(os.path.join(self.root, "usr/bin", p), os.X_OK)]
-        if missing:
-            fail(f"{root} lacks {', '.join(missing)}; a root has them after:\n"
-                 f"  mmdebstrap --include=llama.cpp-tools,llama.cpp-tools-extra,libggml0 unstable {root}")
-        found = glob.glob(os.path.join(self.root, "usr/lib/*/ggml/backends*/libggml-cpu-*.so"))
+        found = glob.glob(os.path.join(self.root, sid.BACKENDS))
         self.folder = os.path.dirname(found[0]) if found else ""
         if self.backend and not any(f.endswith(f"-{self.backend}.so") for f in found):
             fail(f"{root} has no libggml-cpu-{self.backend}.so, which --isa {isa} needs")

@@ -4,6 +4,7 @@
  *
  * TEXT is repeated until it has so many megabytes (8). The texts after it are made to be hard: for
  * each the time per byte with 1 MB and with 4 MB stands side by side, and should be about the same.
+ * make-vocabulary.py makes vocabularies of kinds that no file at hand has.
  */
 #include <stdio.h>
 #include <stdlib.h>
