@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "roof-loops.h"
+#include "roof-stream.h"
 
 static void dot(size_t n) {
         __m512i sum[ROOF_ROWS][ROOF_COLUMNS] = {0}, w[ROOF_ROWS] = {0}, x[ROOF_COLUMNS] = {0};
@@ -17,3 +18,8 @@ const struct roof_loop roof_avx512_vnni[] = {
         {"avx512-vnni", "fma, 512 bits", ROOF_MULTIPLY, 16 * ROOF_TILE, multiply},
         {0},
 };
+
+void roof_avx512_vnni_stream(
+        unsigned n, const void *const *x, void *y, size_t size, uint64_t flip) {
+        stream(n, x, y, size, flip);
+}

@@ -6,14 +6,19 @@
 #endif
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/util.h"
 #include "bench.h"
 #include "kern/kern.h"
 #include "roof-isa.h"
+#include "roof-stream.h"
 
 #define READ_TASKS 64
 #define READ_REPEAT 3
 #define MIN_SECONDS 0.001 /* of one try of a loop: its start and end do not count then */
+/* Between two arrays, so that they do not stand at the same place of every page. */
+#define STREAM_GAP ((size_t)17 * 64)
 
 /* --- which loops there are --- */
 
@@ -41,16 +46,17 @@ static bool has_avx512_vnni(void) {
 static const struct {
         bool (*here)(void);
         const struct roof_loop *loops;
+        roof_stream_fn *stream;
 } sets[] = {
 #ifdef __x86_64__
-        {has_avx2, roof_avx2},
+        {has_avx2, roof_avx2, roof_avx2_stream},
 #if ROOF_HAVE_AVX_VNNI
-        {has_avx_vnni, roof_avx_vnni},
+        {has_avx_vnni, roof_avx_vnni, roof_avx_vnni_stream},
 #endif
-        {has_avx512, roof_avx512},
-        {has_avx512_vnni, roof_avx512_vnni},
+        {has_avx512, roof_avx512, roof_avx512_stream},
+        {has_avx512_vnni, roof_avx512_vnni, roof_avx512_vnni_stream},
 #endif
-        {NULL, NULL},
+        {NULL, NULL, NULL},
 };
 
 const struct roof_loop *roof_loop(size_t i) {
@@ -59,6 +65,14 @@ const struct roof_loop *roof_loop(size_t i) {
                         if (i-- == 0)
                                 return l;
         return NULL;
+}
+
+/* The loop of the same instruction set, or what any CPU of the architecture has. */
+static roof_stream_fn *stream_fn(enum kern_isa isa) {
+        for (size_t s = 0; sets[s].here; s++)
+                if (strcmp(sets[s].loops->isa, kern_isa_name(isa)) == 0)
+                        return sets[s].stream;
+        return stream;
 }
 
 /* --- measuring --- */
@@ -133,5 +147,54 @@ double roof_read(struct kern *k, size_t size) {
                 rate = (double)(r.size * READ_TASKS) / (bench_now() - t0);
                 best = rate > best ? rate : best;
         }
+        return best;
+}
+
+struct streaming {
+        roof_stream_fn *fn;
+        const uint8_t *x[ROOF_STREAM_READS];
+        uint8_t *y;
+        unsigned n;
+        size_t size; /* of one task */
+        uint64_t flip;
+};
+
+static void stream_part(void *arg, size_t task, unsigned thread) {
+        const struct streaming *s = arg;
+        const void *x[ROOF_STREAM_READS] = {NULL};
+
+        for (unsigned i = 0; i < s->n; i++)
+                x[i] = s->x[i] + task * s->size;
+        s->fn(s->n, x, s->y + task * s->size, s->size, s->flip);
+}
+
+double roof_stream(struct kern *k, const struct roof_stream *s, double seconds) {
+        size_t n_tasks = kern_n_threads(k) > 1 ? READ_TASKS : 1;
+        struct streaming job = {.fn = stream_fn(kern_isa(k)), .n = s->n_read};
+        double end, best = 0;
+        uint8_t *memory;
+        size_t step;
+
+        job.size = align_up(MAX(s->size / n_tasks, (size_t)1), 64);
+        step = job.size * n_tasks + STREAM_GAP;
+        memory = bench_alloc(step * (s->n_read + 1));
+        for (unsigned i = 0; i < job.n; i++)
+                job.x[i] = memory + i * step;
+        job.y = memory + (s->in_place ? 0 : job.n * step);
+        kern_run(k, n_tasks, stream_part, &job);
+        end = bench_now() + seconds;
+        do {
+                double t0 = bench_now(), t, rate;
+                unsigned n = 0;
+
+                do {
+                        kern_run(k, n_tasks, stream_part, &job);
+                        n++;
+                        t = bench_now() - t0;
+                } while (t < MIN_SECONDS);
+                rate = (double)(job.size * n_tasks) * (job.n + 1) * n / t;
+                best = rate > best ? rate : best;
+        } while (bench_now() < end);
+        free(memory);
         return best;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the machine can do at most, to hold kernels against: bytes read from memory, and products in loops that
- * touch registers alone.
+ * What the machine can do at most, to hold kernels against: bytes read from memory, bytes moved by a loop that does
+ * nothing else, and products in loops that touch registers alone.
  *
  * A loop is the inner part of a tile of a product, without its loads: so many independent sums that no latency
  * shows, each with a product of its own. A kernel can come near its loop; it cannot be faster, unless it uses
@@ -34,3 +34,18 @@ double roof_products(struct kern *k, const struct roof_loop *loop, double second
 /* Bytes a second that all threads of @k together read of @size bytes; the best of a few tries. The memory is kept
  * from one call to the next of the same size. */
 double roof_read(struct kern *k, size_t size);
+
+/*
+ * Arrays as a kernel of rows has them: some are read from front to back, and one is written. How fast that goes depends
+ * on the cache that they fit into, on how many are read for the one that is written, and on whether that one is read too:
+ * a stored line that is not in the first cache is fetched, unless it was loaded anyway.
+ */
+#define ROOF_STREAM_READS 4
+struct roof_stream {
+        unsigned n_read; /* arrays, 1 to ROOF_STREAM_READS */
+        bool in_place;   /* the first of them is the one that is written */
+        size_t size;     /* bytes of one */
+};
+/* Bytes a second, read and written, of a loop in registers of @k's instruction set on all of its threads; the best of a
+ * few tries, @seconds in all. */
+double roof_stream(struct kern *k, const struct roof_stream *s, double seconds);
