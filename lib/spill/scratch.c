@@ -7,7 +7,7 @@
 #include "spill/load.h"
 #include "spill/shared.h"
 
-enum { PAGE = 4096, LARGE_PAGE = 2 << 20 };
+enum { LARGE_PAGE = 2 << 20 };
 
 static size_t head_size(void) {
         return align_up(sizeof(struct spill_scratch), 64);
@@ -44,22 +44,41 @@ static void context_put(struct spill *s, aio_context_t context) {
         spill_context_destroy(context);
 }
 
+/*
+ * Mapped anew, for large pages: memory that malloc() had before is in small ones and stays so. A disk of 2.9 GB/s reads
+ * 1.7 past the page cache into those, as each page is a part of its own of the request.
+ */
+static uint8_t *buffer_new(size_t size) {
+        size_t slack = size % LARGE_PAGE == 0 ? LARGE_PAGE : 0;
+        uint8_t *map, *p;
+
+        map = mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (map == MAP_FAILED)
+                return NULL;
+        if (slack == 0)
+                return map;
+        p = map + (LARGE_PAGE - (uintptr_t)map % LARGE_PAGE) % LARGE_PAGE;
+        if (p > map)
+                munmap(map, (size_t)(p - map));
+        if (p < map + slack)
+                munmap(p + size, (size_t)(map + slack - p));
+        (void)madvise(p, size, MADV_HUGEPAGE);
+        return p;
+}
+
 static int scratch_new(struct spill *s, struct spill_scratch **ret, struct err *e) {
-        size_t align = s->ring_size % LARGE_PAGE == 0 ? LARGE_PAGE : PAGE;
         struct spill_scratch *p;
         uint8_t *head;
 
         head = aligned_alloc(64, head_size() + windows_size() + s->codec_size);
         p = (struct spill_scratch *)head;
         if (p)
-                p->buffer = aligned_alloc(align, s->buffer_size);
+                p->buffer = buffer_new(s->buffer_size);
         if (!p || !p->buffer) {
                 free(p);
                 return err_set(e, ERR_NOMEM, "no memory for %zu bytes of spill buffer",
                         spill_scratch_size(s));
         }
-        if (align == LARGE_PAGE)
-                (void)madvise(p->buffer, s->ring_size, MADV_HUGEPAGE);
         p->windows = (struct spill_window *)(head + head_size());
         p->codec = head + head_size() + windows_size();
         spill_queue_init(&p->queue, p->buffer, s->ring_size, context_take(s));
@@ -100,7 +119,7 @@ void spill_trim(struct spill *s) {
         for (; p; p = next) {
                 next = p->next;
                 context_put(s, spill_queue_deinit(&p->queue));
-                free(p->buffer);
+                munmap(p->buffer, s->buffer_size);
                 free(p);
         }
 }
