@@ -17,7 +17,7 @@
  * 1. If bytes are scarce, KV: within a quarter of a limit (the total's, the owner's, the day's, the
  *    floor) each byte decides what is still there tomorrow. They stay scarce until 3/8 are left.
  * 2. Else the codec that takes less time; of equals KV, which takes less of the disk.
- * 3. But the codec in use stays until the other one takes less than 9/10 of its time, so that figures
+ * 3. But the codec in use stays until the other one takes less than 95 % of its time, so that figures
  *    which differ a little from restore to restore do not turn the choice to and fro.
  * 4. What was not measured yet is guessed: a disk of 3 GB/s, as solid-state disks are today; a gain of
  *    1.15; 2 GB/s of decoding and 8 GB/s of copying.
@@ -28,7 +28,7 @@
 #include "spill/spill.h"
 
 #define GB 1000000000.0
-#define KEEP 0.9 /* of the time of the codec in use */
+#define KEEP 0.95 /* of the time of the codec in use */
 
 static double known(uint64_t figure, double guess) {
         return figure > 0 ? (double)figure : guess;

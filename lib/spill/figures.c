@@ -12,7 +12,9 @@
  *    small ones neither.
  * 3. Where rule 2 cannot tell (nothing was read yet, or decoding hides the disk), a probe reads a
  *    stretch of records for the sake of measuring, as restores read: past the page cache, several
- *    requests in flight. The engine does it in the background, ten minutes apart at least.
+ *    requests in flight. The engine does it in the background, ten minutes apart at least, and a few
+ *    seconds after the last write: a disk that is still busy with what was written reads at half its
+ *    speed or less, and a codec that is chosen by that hides what the disk can do.
  * 4. Figures are sums of bytes and time of which the older half fades. The disk's and the ratio are
  *    remembered by the register, with the choice (rule 3 of choice.c needs it).
  */
@@ -36,6 +38,8 @@
 #define MIN_READ (2u << 20)    /* bytes that tell something of a disk */
 #define PROBE_FROM (16u << 20) /* bytes on disk that are worth a probe */
 #define PROBE_USEC (600u * 1000000u)
+#define QUIET_USEC (3u * 1000000u)     /* since the last write */
+#define PATIENCE_USEC (60u * 1000000u) /* for that */
 #define N_SAMPLES 8
 
 double spill_thread_usec(void) {
@@ -280,16 +284,27 @@ void spill_choice(struct spill *s, struct spill_choice *ret) {
 
 /* --- probing --- */
 
-bool spill_wants_probe(struct spill *s) {
+void spill_measure_written(struct spill *s) {
+        s->measures.t_written = clock_monotonic_usec();
+}
+
+uint64_t spill_probe_due(struct spill *s) {
         struct spill_measures *m = &s->measures;
-        bool wants;
+        uint64_t now = clock_monotonic_usec(), due = UINT64_MAX;
 
         pthread_mutex_lock(&s->lock);
-        wants = s->options.codec == SPILL_CODEC_AUTO && !s->options.frozen && !s->no_direct &&
-                s->stats.disk_size >= PROBE_FROM && (m->disk.bytes == 0 || m->is_hidden) &&
-                (m->t_probe == 0 || clock_monotonic_usec() - m->t_probe >= PROBE_USEC);
+        if (s->options.codec != SPILL_CODEC_AUTO || s->options.frozen || s->no_direct ||
+                s->stats.disk_size < PROBE_FROM || (m->disk.bytes > 0 && !m->is_hidden)) {
+                m->t_wanted = 0;
+        } else {
+                if (m->t_wanted == 0)
+                        m->t_wanted = m->t_probe > 0 ? MAX(now, m->t_probe + PROBE_USEC) : now;
+                due = m->t_wanted;
+                if (m->t_written > 0)
+                        due = MIN(MAX(due, m->t_written + QUIET_USEC), due + PATIENCE_USEC);
+        }
         pthread_mutex_unlock(&s->lock);
-        return wants;
+        return due;
 }
 
 /* A file with records on disk, the one that has most; pinned. Lock held. */
@@ -357,6 +372,7 @@ void spill_probe(struct spill *s) {
                 return;
         pthread_mutex_lock(&s->lock);
         s->measures.t_probe = clock_monotonic_usec();
+        s->measures.t_wanted = 0;
         f = probe_file(s);
         if (f) {
                 fd = spill_file_direct(s, f);

@@ -27,7 +27,8 @@ struct spill_measures {
         bool from_cache;                   /* some of it came from the page cache */
         /* probing */
         bool is_hidden;   /* restores were too slow in decoding to tell what the disk can do */
-        uint64_t t_probe; /* clock_monotonic_usec() of the last one; 0: none */
+        /* clock_monotonic_usec() of the last one, since when the next one is wanted, and of the last write; 0: none */
+        uint64_t t_probe, t_wanted, t_written;
 };
 
 /* CPU time of this thread, microseconds with fractions. */
@@ -37,6 +38,8 @@ double spill_thread_usec(void);
 void spill_measure_open(struct spill *s);
 /* Sections of @raw bytes were encoded to @stored by codec KV. Lock held. */
 void spill_measure_encoded(struct spill *s, uint64_t raw, uint64_t stored, double usec);
+/* A record was written, or what was written has come to the disk. Lock held. */
+void spill_measure_written(struct spill *s);
 /* @raw bytes were decoded by codec KV (@is_kv), or checked and copied. */
 void spill_measure_decoded(struct spill *s, bool is_kv, uint64_t raw, double usec);
 /* A thread begins to read sections, and ends: it took @size bytes from the disk and waited for them

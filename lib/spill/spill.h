@@ -246,9 +246,10 @@ void spill_choice(struct spill *s, struct spill_choice *ret);
 /* The same of a store that would be opened with @o, which are measured as far as the processor
  * goes; nothing is opened. 0, or fails as spill_open() for its options and memory. */
 int spill_choice_for(const struct spill_options *o, struct spill_choice *ret, struct err *e);
-/* Whether spill_probe() should be called: there is a disk to measure, and what is known of it is
- * nothing, or what restores say that could not use all of it. */
-bool spill_wants_probe(struct spill *s);
+/* When spill_probe() should be called, by clock_monotonic_usec(), as it looks now: there is a disk to
+ * measure, what is known of it is nothing, or what restores say that could not use all of it, and some
+ * seconds ago the last write ended. UINT64_MAX: there is nothing to measure. */
+uint64_t spill_probe_due(struct spill *s);
 /* Measure the disk by reading up to SPILL_PROBE_SIZE bytes of records past the page cache; the bytes
  * are not looked at. Takes about as long as a small restore, and a thread's scratch buffer. Does nothing
  * where the file system lacks O_DIRECT. Errors are ignored. */

@@ -218,6 +218,7 @@ static void finish(struct spill *s, struct writing *w, int r, uint64_t written) 
         spill_turn_day(s);
         s->day_written_size += written;
         s->pending_size -= w->charged;
+        spill_measure_written(s);
         if (r < 0 && (!w->pinned || unplace(s, f, &w->ref)))
                 spill_file_discharge(s, f, w->charged);
         f->n_pending--;
@@ -294,6 +295,9 @@ void spill_settle(struct spill *s, uint64_t file_key) {
         (void)sync_file_range(f->fd, 0, 0,
                 SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
         (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
+        pthread_mutex_lock(&s->lock);
+        spill_measure_written(s);
+        pthread_mutex_unlock(&s->lock);
         spill_file_let_go(s, f, 1);
 }
 

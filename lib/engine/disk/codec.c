@@ -2,11 +2,12 @@
 /*
  * The codec of spilled memory: what the spill store measures and chooses (lib/spill/choice.c,
  * figures.c) is remembered by the register, and the disk is measured in the background when the store
- * asks for it.
+ * says that it is time.
  *
  * The figures are written with the links of blocks, after a probe, and at the end, if they have changed
  * by a tenth. They are hints: a failure to write them is ignored.
  */
+#include "base/clock.h"
 #include "engine/disk/state.h"
 
 #define METER_CODEC "spill_codec"
@@ -70,14 +71,19 @@ static void probe_done(struct engine *engine, struct job *j) {
         engine->disk->probing = false;
 }
 
-void codec_step(struct engine *engine) {
+uint64_t codec_step(struct engine *engine) {
         struct disk *d = engine->disk;
+        uint64_t due;
 
-        if (d->probing || engine->stopping || !spill_wants_probe(engine->spill))
-                return;
+        if (d->probing || engine->stopping)
+                return UINT64_MAX;
+        due = spill_probe_due(engine->spill);
+        if (due == UINT64_MAX || due > clock_monotonic_usec())
+                return due;
         d->probing = true;
         d->probe = (struct job){.kind = JOB_WRITE_BEHIND, .run = probe_run, .done = probe_done};
         io_submit(engine, &d->probe);
+        return UINT64_MAX;
 }
 
 /* --- telling --- */

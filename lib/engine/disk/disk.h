@@ -69,8 +69,9 @@ enum { CODEC_N_METERS = 3 };
 void codec_meters(struct engine *engine, struct store_meter out[CODEC_N_METERS]);
 /* Write it into the register if it has changed by a tenth. Any thread; at the end of the engine too. */
 void codec_remember(struct engine *engine);
-/* Engine thread: measure the disk in the background, if that is due. */
-void codec_step(struct engine *engine);
+/* Engine thread: measure the disk in the background, if that is due. Returns when it will be, by
+ * clock_monotonic_usec(); UINT64_MAX: not as it looks now. */
+uint64_t codec_step(struct engine *engine);
 struct engine_codec codec_tell(const struct spill_choice *choice);
 
 /* --- write.c: shared by eviction and write-behind --- */

@@ -102,7 +102,7 @@ void *thread_main(void *arg) {
                 due = MIN(due, sweep_step(engine));
                 due = MIN(due, grow_spare(engine, sched_busy_size(engine)));
                 due = MIN(due, register_step(engine));
-                codec_step(engine);
+                due = MIN(due, codec_step(engine));
                 atomic_fetch_add(&engine->heartbeat, 1);
                 if (engine->stopping && stop_memory(engine))
                         break;

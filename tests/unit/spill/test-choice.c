@@ -71,14 +71,14 @@ static void test_times(void **state) {
         assert_true(c.kv_usec > 0 && c.raw_usec > 0);
 }
 
-/* A choice holds until the other one is better by a tenth. */
+/* A choice holds until the other one is better by a twentieth. */
 static void test_holds(void **state) {
         /* raw takes 1/disk, KV 1/2 of a unit: they are equal at 2. */
         assert_int_equal(chosen(2.1, 2, 1, SPILL_CODEC_AUTO), SPILL_CODEC_RAW);
         assert_int_equal(chosen(2.1, 2, 1, SPILL_CODEC_KV), SPILL_CODEC_KV);
-        assert_int_equal(chosen(2.3, 2, 1, SPILL_CODEC_KV), SPILL_CODEC_RAW);
+        assert_int_equal(chosen(2.12, 2, 1, SPILL_CODEC_KV), SPILL_CODEC_RAW);
         assert_int_equal(chosen(1.95, 2, 1, SPILL_CODEC_RAW), SPILL_CODEC_RAW);
-        assert_int_equal(chosen(1.75, 2, 1, SPILL_CODEC_RAW), SPILL_CODEC_KV);
+        assert_int_equal(chosen(1.88, 2, 1, SPILL_CODEC_RAW), SPILL_CODEC_KV);
         assert_int_equal(chosen(1.95, 2, 1, SPILL_CODEC_AUTO), SPILL_CODEC_KV);
 }
 
@@ -292,7 +292,7 @@ static void test_measured(void **state) {
         assert_true(c.figures.decode_speed > 0 && c.figures.copy_speed > 0);
         assert_true(c.figures.encode_speed > 0);
         assert_true(c.is_guess && c.figures.ratio == 0);
-        assert_false(spill_wants_probe(t->s)); /* of what? */
+        assert_true(spill_probe_due(t->s) == UINT64_MAX); /* of what? */
         t->s = spill_free(t->s);
         t->options.codec = SPILL_CODEC_RAW;
         store_start(t);
@@ -305,9 +305,9 @@ static void test_measured(void **state) {
         for (size_t i = 0; i < N; i++)
                 assert_int_equal(spill_adopt(t->s, &items[i].ref, NULL), 0);
         assert_int_equal(spill_sweep(t->s, NULL, NULL), 0);
-        assert_true(spill_wants_probe(t->s));
+        assert_true(spill_probe_due(t->s) <= clock_monotonic_usec());
         spill_probe(t->s);
-        assert_false(spill_wants_probe(t->s)); /* so soon */
+        assert_true(spill_probe_due(t->s) > clock_monotonic_usec() + 500000000); /* so soon */
         read_back(t, N);
         direct = store_stats(t).n_direct > 0;
         choice(t, &c);
@@ -334,9 +334,9 @@ static void test_stretch(void **state) {
         choice(t, &c);
         assert_int_equal(c.figures.disk_speed, 0);
         assert_true(t->s->measures.is_hidden);
-        assert_false(spill_wants_probe(t->s));
-        t->s->measures.t_probe = 0;
-        assert_true(spill_wants_probe(t->s));
+        assert_true(spill_probe_due(t->s) > clock_monotonic_usec() + 500000000);
+        t->s->measures.t_probe = t->s->measures.t_wanted = 0;
+        assert_true(spill_probe_due(t->s) <= clock_monotonic_usec());
         /* Small, or partly from the page cache. */
         spill_measure_begin(t->s);
         spill_measure_end(t->s, 1 << 20, 1000, 1000, false);
@@ -368,6 +368,38 @@ static void test_stretch(void **state) {
         assert_true(c.figures.disk_speed > 32 << 20);
 }
 
+/* A disk that is busy with what was written would be measured as one that is slow. */
+static void test_quiet(void **state) {
+        struct store *t = *state;
+        struct spill_measures *m;
+        uint64_t t0, due;
+
+        forget();
+        store_start(t);
+        m = &t->s->measures;
+        t->s->stats.disk_size = 1 << 30;
+        assert_true(spill_probe_due(t->s) <= clock_monotonic_usec());
+        t0 = clock_monotonic_usec();
+        put(t, 0, DATA_LIKE);
+        due = spill_probe_due(t->s);
+        assert_true(due > t0 + 1000000 && due < clock_monotonic_usec() + 10000000);
+        m->t_written = t0 - 5000000; /* long ago */
+        assert_true(spill_probe_due(t->s) <= clock_monotonic_usec());
+        spill_settle(t->s, 1);
+        assert_true(m->t_written >= t0);
+        /* It is written all the time: then sometime. */
+        m->t_wanted = t0 - 100000000;
+        assert_true(spill_probe_due(t->s) <= clock_monotonic_usec());
+        /* Ten minutes after the last one, and quiet. */
+        m->t_wanted = 0;
+        m->t_probe = t0;
+        assert_in_range(spill_probe_due(t->s), t0 + 600000000, t0 + 600000000);
+        m->t_probe = t0 - 601000000;
+        m->t_wanted = 0;
+        due = spill_probe_due(t->s);
+        assert_true(due > t0 + 1000000 && due < clock_monotonic_usec() + 10000000);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_soonest),
@@ -380,6 +412,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_day, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_measured, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_stretch, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_quiet, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
