@@ -26,7 +26,7 @@ struct spill_measures {
         uint64_t waited_usec, thread_usec; /* of all threads */
         bool from_cache;                   /* some of it came from the page cache */
         /* probing */
-        bool is_hidden;   /* restores were too slow in decoding to tell what the disk can do */
+        bool is_hidden; /* restores were too slow in decoding to tell what the disk can do */
         /* clock_monotonic_usec() of the last one, since when the next one is wanted, and of the last write; 0: none */
         uint64_t t_probe, t_wanted, t_written;
 };

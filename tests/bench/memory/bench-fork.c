@@ -41,7 +41,8 @@ static void open_rig(struct rig *r, const char *path, unsigned n_threads, uint32
 
         bench_check(gguf_open(&r->gguf, path, &e), &e, path);
         bench_check(model_open(&r->model, r->gguf, &mo, &e), &e, path);
-        bench_check(kern_new(&r->kern, n_threads, KERN_N_ISA, &e), &e, "threads");
+        bench_check(kern_new(&r->kern, n_threads, MIN(bench_isa(), (uint32_t)KERN_N_ISA), &e), &e,
+                "threads");
         bench_check(model_work_new(&r->work, r->model, r->kern, 1, 1, &e), &e, "activations");
         model_info(r->model, &r->info);
         r->ledger = LEDGER_INIT(0);

@@ -4,7 +4,8 @@
  * per second, on memory that a model has really computed: from text that it wrote itself (real: for
  * trained weights), or from random tokens. For comparison with the spill store: memcpy, pread of an
  * uncompressed file, and LZ4 alone. Each is measured with the files in the page cache, and dropped
- * from it.
+ * from it. A disk changes its speed by the minute, and is slow while it is busy with what was just
+ * written: so it gets a second of rest before it is read, and each restore is in turn with the uncompressed file.
  *
  * Steps that do not wait for the disk are timed by the processor time of this thread, which other
  * load on the machine affects less; steps that do are timed by the clock.
@@ -56,11 +57,16 @@ struct memory {
 
 static void open_memory(struct memory *m, const char *path, uint32_t per_stream) {
         struct model_options mo = {.kv_type = KERN_KV_F16};
+        const uint32_t isa = bench_isa();
         struct err e;
+
+        (void)spill_cap_isa(isa == KERN_GENERIC                        ? SPILL_ISA_GENERIC
+                            : isa == KERN_AVX2 || isa == KERN_AVX_VNNI ? SPILL_ISA_AVX2
+                                                                       : SPILL_ISA_BEST);
 
         bench_check(gguf_open(&m->gguf, path, &e), &e, path);
         bench_check(model_open(&m->model, m->gguf, &mo, &e), &e, path);
-        bench_check(kern_new(&m->kern, 2, KERN_N_ISA, &e), &e, "threads");
+        bench_check(kern_new(&m->kern, 2, MIN(isa, (uint32_t)KERN_N_ISA), &e), &e, "threads");
         bench_check(model_work_new(&m->work, m->model, m->kern, N_STREAMS * CHUNK, N_STREAMS, &e),
                 &e, "activations");
         model_info(m->model, &m->info);
@@ -165,9 +171,16 @@ struct figures {
         const struct memory *m;
         const char *dir;
         size_t repeat;
-        double raw;  /* bytes */
-        uint8_t *to; /* as many bytes, touched */
+        bool rests;
+        char plain_dir[4200], plain[4300]; /* the uncompressed file */
+        double raw;                        /* bytes */
+        uint8_t *to;                       /* as many bytes, touched */
 };
+
+static void rest(const struct figures *f) {
+        if (f->rests)
+                sleep(1);
+}
 
 static uint8_t *to_block(const struct figures *f, size_t i) {
         return f->to + f->m->blocks[i].offset;
@@ -223,48 +236,66 @@ static void bench_lz4(const struct figures *f) {
         bench_put1("lz4.ratio", f->raw / (double)total);
 }
 
-/* An uncompressed file: what it costs to have no store at all. */
-static void bench_plain(const struct figures *f) {
-        double cache[MAX_REPEAT], disk[MAX_REPEAT], out[MAX_REPEAT], *seconds[] = {cache, disk};
-        char dir[4200], path[4300];
+/* Anew, as records are written anew: what was read before may be in a cache below this machine. */
+static int write_plain(const struct figures *f) {
+        int fd = open(f->plain, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
-        snprintf(dir, sizeof(dir), "%s/plain", f->dir);
-        snprintf(path, sizeof(path), "%s/blocks", dir);
-        if (mkdir(dir, 0700) < 0)
-                bench_die("cannot make %s", dir);
+        for (size_t i = 0; i < f->m->n_blocks; i++) {
+                const struct piece *b = &f->m->blocks[i];
+
+                if (pwrite(fd, b->data, b->size, (off_t)b->offset) != (ssize_t)b->size)
+                        bench_die("cannot write %s", f->plain);
+        }
+        return fd;
+}
+
+static void read_plain(const struct figures *f, int fd) {
+        for (size_t i = 0; i < f->m->n_blocks; i++) {
+                const struct piece *b = &f->m->blocks[i];
+
+                if (pread(fd, to_block(f, i), b->size, (off_t)b->offset) != (ssize_t)b->size)
+                        bench_die("cannot read %s", f->plain);
+        }
+}
+
+/* Seconds that it takes from disk. */
+static double read_plain_disk(const struct figures *f) {
+        int fd = open(f->plain, O_RDONLY | O_CLOEXEC);
+        double t0;
+
+        bench_cache_drop(f->plain_dir);
+        t0 = bench_now();
+        read_plain(f, fd);
+        t0 = bench_now() - t0;
+        close(fd);
+        return t0;
+}
+
+/* An uncompressed file, which stays: what it costs to have no store at all. */
+static void bench_plain(struct figures *f) {
+        double cache[MAX_REPEAT], disk[MAX_REPEAT], out[MAX_REPEAT];
+
+        snprintf(f->plain_dir, sizeof(f->plain_dir), "%s/plain", f->dir);
+        snprintf(f->plain, sizeof(f->plain), "%s/blocks", f->plain_dir);
+        if (mkdir(f->plain_dir, 0700) < 0)
+                bench_die("cannot make %s", f->plain_dir);
         for (size_t r = 0; r < f->repeat; r++) {
-                int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
                 double t0 = bench_thread_time();
+                int fd = write_plain(f);
 
-                for (size_t i = 0; i < f->m->n_blocks; i++) {
-                        const struct piece *b = &f->m->blocks[i];
-
-                        if (pwrite(fd, b->data, b->size, (off_t)b->offset) != (ssize_t)b->size)
-                                bench_die("cannot write %s", path);
-                }
                 out[r] = bench_thread_time() - t0;
-                for (int w = 0; w < 2; w++) {
-                        if (w == 0)
-                                bench_cache_fill(dir);
-                        else
-                                bench_cache_drop(dir);
-                        t0 = w == 0 ? bench_thread_time() : bench_now();
-                        for (size_t i = 0; i < f->m->n_blocks; i++) {
-                                const struct piece *b = &f->m->blocks[i];
-
-                                if (pread(fd, to_block(f, i), b->size, (off_t)b->offset) !=
-                                        (ssize_t)b->size)
-                                        bench_die("cannot read %s", path);
-                        }
-                        seconds[w][r] = (w == 0 ? bench_thread_time() : bench_now()) - t0;
-                }
+                bench_cache_fill(f->plain_dir);
+                t0 = bench_thread_time();
+                read_plain(f, fd);
+                cache[r] = bench_thread_time() - t0;
                 close(fd);
+                bench_cache_drop(f->plain_dir); /* writes it out */
+                rest(f);
+                disk[r] = read_plain_disk(f);
         }
         put_speed(f, "pwrite.cache", out);
         put_speed(f, "pread.cache", cache);
         put_speed(f, "pread.disk", disk);
-        unlink(path);
-        rmdir(dir);
 }
 
 /* Groups of whole layers, as the engine makes them. */
@@ -372,16 +403,17 @@ static void read_all_by_two(
 }
 
 /* Let a store that chooses its codec see the disk, as an engine does after a while. */
-static void prime(
-        const struct figures *f, struct spill *s, struct spill_ref *refs, const char *dir) {
+static void prime(const struct figures *f, struct spill *s, struct spill_ref *refs, const char *dir,
+        unsigned n_threads) {
         struct err e;
 
         for (uint64_t round = 0; round < 2; round++) {
                 write_all(f, s, refs, UINT64_MAX - round);
                 spill_settle(s, UINT64_MAX - round);
                 bench_cache_drop(dir);
+                rest(f);
                 spill_probe(s);
-                read_all(f, s, refs);
+                (n_threads == 2 ? read_all_by_two : read_all)(f, s, refs);
                 for (size_t i = 0; i < f->m->n_blocks; i++)
                         bench_check(spill_release(s, &refs[i], &e), &e, "spill_release");
         }
@@ -400,14 +432,40 @@ static void put_codec(const struct figures *f, const char *codec, const char *wh
         put_speed(f, name, v);
 }
 
-static void bench_codec(const struct figures *f, unsigned codec, const char *codec_name) {
-        double out[MAX_REPEAT], settle[MAX_REPEAT], cache[MAX_REPEAT], disk[MAX_REPEAT],
-                two[MAX_REPEAT];
+/* From disk by one worker and by two, each in turn with the uncompressed file: seconds of repetition @r. */
+struct disk {
+        double restore[2][MAX_REPEAT], plain[2][MAX_REPEAT];
+};
+
+static void read_disk(const struct figures *f, struct spill *s, const struct spill_ref *refs,
+        const char *dir, size_t r, struct disk *ret) {
+        for (size_t two = 0; two < 2; two++)
+                for (size_t i = 0; i < 2; i++) {
+                        double t0;
+
+                        if ((r + i) % 2 == 0) {
+                                ret->plain[two][r] = read_plain_disk(f);
+                                continue;
+                        }
+                        bench_cache_drop(dir);
+                        t0 = bench_now();
+                        (two ? read_all_by_two : read_all)(f, s, refs);
+                        ret->restore[two][r] = bench_now() - t0;
+                        check_all(f);
+                }
+}
+
+/* @n_threads: for how many SPILL_CODEC_AUTO chooses. */
+static void bench_codec(
+        const struct figures *f, unsigned codec, const char *codec_name, unsigned n_threads) {
+        double out[MAX_REPEAT], settle[MAX_REPEAT], cache[MAX_REPEAT];
+        struct disk disk;
         _cleanup_(freep) struct spill_ref *refs = bench_alloc(f->m->n_blocks * sizeof(*refs));
         struct spill_options o = {.fingerprint = f->m->info.fingerprint,
                 .max_raw_size = f->m->max_size,
                 .codec = codec,
-                .last_codec = SPILL_CODEC_AUTO};
+                .last_codec = SPILL_CODEC_AUTO,
+                .n_threads = n_threads};
         struct spill_choice choice;
         struct layout layouts[SEQ_N_CLASSES];
         struct spill *s = NULL;
@@ -423,7 +481,7 @@ static void bench_codec(const struct figures *f, unsigned codec, const char *cod
         bench_check(spill_open(&s, dir, &o, &e), &e, "spill_open");
         bench_check(spill_sweep(s, NULL, &e), &e, "spill_sweep");
         if (codec == SPILL_CODEC_AUTO)
-                prime(f, s, refs, dir);
+                prime(f, s, refs, dir, n_threads);
         for (size_t r = 0; r < f->repeat; r++) {
                 double t0 = bench_now(), work = bench_thread_time();
 
@@ -438,14 +496,10 @@ static void bench_codec(const struct figures *f, unsigned codec, const char *cod
                 cache[r] = bench_thread_time() - work;
                 check_all(f);
                 bench_cache_drop(dir);
-                t0 = bench_now();
-                read_all(f, s, refs);
-                disk[r] = bench_now() - t0;
-                bench_cache_drop(dir);
-                t0 = bench_now();
-                read_all_by_two(f, s, refs);
-                two[r] = bench_now() - t0;
-                check_all(f);
+                close(write_plain(f));
+                bench_cache_drop(f->plain_dir);
+                rest(f);
+                read_disk(f, s, refs, dir, r, &disk);
                 stored = 0;
                 for (size_t i = 0; i < f->m->n_blocks; i++) {
                         stored += (double)refs[i].stored_size;
@@ -455,8 +509,10 @@ static void bench_codec(const struct figures *f, unsigned codec, const char *cod
         put_codec(f, codec_name, "write", out);
         put_codec(f, codec_name, "settled", settle);
         put_codec(f, codec_name, "cache", cache);
-        put_codec(f, codec_name, "disk", disk);
-        put_codec(f, codec_name, "disk2", two);
+        put_codec(f, codec_name, "disk", disk.restore[0]);
+        put_codec(f, codec_name, "plain", disk.plain[0]);
+        put_codec(f, codec_name, "disk2", disk.restore[1]);
+        put_codec(f, codec_name, "plain2", disk.plain[1]);
         spill_choice(s, &choice);
         snprintf(name, sizeof(name), "spill.%s.chosen", codec_name);
         bench_put1(name, choice.codec);
@@ -481,6 +537,7 @@ int main(int argc, char **argv) {
         real = !strcmp(argv[2], "real");
         per_stream = (uint32_t)align_up(bench_number(argv[3]) / N_STREAMS, CHUNK);
         f.repeat = bench_number(argv[4]);
+        f.rests = f.repeat > 3;
         f.dir = argv[5];
         if (f.repeat < 1 || f.repeat > MAX_REPEAT)
                 bench_die("1 to %d repetitions", MAX_REPEAT);
@@ -495,10 +552,13 @@ int main(int argc, char **argv) {
         bench_memcpy(&f);
         bench_plain(&f);
         bench_lz4(&f);
-        bench_codec(&f, SPILL_CODEC_RAW, "raw");
-        bench_codec(&f, SPILL_CODEC_LZ4, "lz4");
-        bench_codec(&f, SPILL_CODEC_KV, "kv");
-        bench_codec(&f, SPILL_CODEC_AUTO, "auto");
+        bench_codec(&f, SPILL_CODEC_RAW, "raw", 1);
+        bench_codec(&f, SPILL_CODEC_LZ4, "lz4", 1);
+        bench_codec(&f, SPILL_CODEC_KV, "kv", 1);
+        bench_codec(&f, SPILL_CODEC_AUTO, "auto", 1);
+        bench_codec(&f, SPILL_CODEC_AUTO, "auto2", 2);
+        unlink(f.plain);
+        rmdir(f.plain_dir);
         free(f.to);
         close_memory(&m);
         rmdir(f.dir);

@@ -88,6 +88,12 @@ void *bench_alloc(size_t n) {
         return p;
 }
 
+uint32_t bench_isa(void) {
+        const char *s = getenv("CONFAB_BENCH_ISA");
+
+        return s ? (uint32_t)bench_number(s) : UINT32_MAX;
+}
+
 uint64_t bench_number(const char *s) {
         unsigned long long v;
         char *end;

@@ -31,6 +31,8 @@ double bench_median(double *values, size_t n); /* sorts */
 void *bench_alloc(size_t n);
 /* A whole number, or die. */
 uint64_t bench_number(const char *s);
+/* The instruction set that tools/bench asks for, in the environment: a number of enum kern_isa; UINT32_MAX: no cap. */
+uint32_t bench_isa(void);
 /* "100,2000" */
 size_t bench_numbers(const char *s, uint32_t *ret, size_t max);
 uint64_t bench_random(uint64_t *state);

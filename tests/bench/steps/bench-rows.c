@@ -41,7 +41,8 @@ static void open_machine(
 
         bench_check(gguf_open(&m->gguf, path, &e), &e, path);
         bench_check(model_open(&m->model, m->gguf, &mo, &e), &e, path);
-        bench_check(kern_new(&m->kern, threads, KERN_N_ISA, &e), &e, "threads");
+        bench_check(kern_new(&m->kern, threads, MIN(bench_isa(), (uint32_t)KERN_N_ISA), &e), &e,
+                "threads");
         bench_check(model_repack(m->model, m->kern, &e), &e, "repacking");
         bench_check(model_work_new(&m->work, m->model, m->kern, MAX(most, (uint32_t)CHUNK),
                             MAX_STREAMS, &e),

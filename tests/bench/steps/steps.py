@@ -51,6 +51,7 @@ def draw(curves, path):
     try:
         import matplotlib  # pylint: disable=import-outside-toplevel
         matplotlib.use("svg")
+        matplotlib.rcParams["svg.hashsalt"] = "beside"  # equal figures give equal files
         from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
     except ImportError:
         note("without matplotlib no picture is drawn")
@@ -72,7 +73,7 @@ def draw(curves, path):
     axes.legend(title="beside (numbers: prefill-share)")
     figure.tight_layout()
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None})
     note(f"{path} was drawn")
 
 
