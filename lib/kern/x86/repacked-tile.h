@@ -55,9 +55,10 @@ enum ahead { NOTHING, THESE, NEXT, N_AHEAD };
 
 /* Bytes ahead of a tile of weights that is read for the first time, into the second cache, and from there into the
  * first: to which alone, of many lines at a time, memory brings no more than half of what it could. */
-#define FAR_AHEAD 9216
+#define FAR_AHEAD (LANES == 16 ? 9216 : 18432)
 #define NEAR_AHEAD 2304
-/* Few lines, and no other work than to wait for them, come soonest straight to the first cache. */
+/* Nine lines, and no other work than to wait for them, come soonest straight to the first cache; five at a time are
+ * too few for that. */
 #define STRAIGHT_AHEAD 4608
 #define STRAIGHT_LINES 9
 /* More tokens find the second cache soon enough, and keep the load units busy. */
@@ -88,7 +89,7 @@ KERN_INLINE void bring_begin(struct bring *b, enum quant_type type, unsigned n_t
         b->n_lines = ahead == THESE ? lines_of32(type) : half_lines_of32(type);
         b->near = n_tokens <= NEAR_TOKENS;
         b->straight = n_tokens == 1 && repacked_form(type).n_values == KERN_ACT_BLOCK &&
-                      b->n_lines <= STRAIGHT_LINES;
+                      b->n_lines == STRAIGHT_LINES;
 }
 
 /* With the block @w of a tile. */
