@@ -96,6 +96,9 @@ def check_figures(case):
                       'confab-small, llama', 'budget: 64.0 MiB (pool-size)', 'by the context')
     need(re.search(r'fingerprint: [0-9a-f]{32}\n', text), 'no fingerprint')
     need(re.search(r'memory per token: [0-9.]+ KiB \(f16\)', text), 'no memory per token')
+    need(re.search(r'spilled by codec: (kv|raw), while space is not short \(a GB is expected back in [0-9.]+ s by kv, '
+                   r'[0-9.]+ s raw: disk not measured yet, decoding [0-9.]+ GB/s a thread\)\n', text), 'no codec and why')
+    case.check(0, 'spilled by codec: lz4 (spill-codec)', spill_codec='lz4')
     text = case.check(0, 'longest conversation: ', 'by the budget', 'warning: a conversation as long as the context',
                       **{'pool_size': '6M'})
     need(int(re.search(r'longest conversation: (\d+)', text)[1]) < 2048, 'the budget does not bound')

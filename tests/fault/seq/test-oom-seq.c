@@ -9,6 +9,7 @@
 #include "base/ledger.h"
 #include "base/util.h"
 #include "fault/loop.h"
+#include "fault/map.h"
 #include "seq/seq.h"
 #include "util/test.h"
 
@@ -21,23 +22,7 @@ static const struct seq_shape plain = {.size[SEQ_ALL] = BLOCK, .block_tokens = T
                                       .block_tokens = TOKENS,
                                       .window = 6};
 
-static bool mmap_fails, mmap_failed, madvise_fails;
-
-/* With 64-bit offsets asked for, mmap() is called by its other name. */
-void *__real_mmap64(void *p, size_t n, int prot, int flags, int fd, off_t offset);
-void *__wrap_mmap64(void *p, size_t n, int prot, int flags, int fd, off_t offset);
-void *__wrap_mmap64(void *p, size_t n, int prot, int flags, int fd, off_t offset) {
-        if (mmap_fails) {
-                mmap_failed = true;
-                errno = ENOMEM;
-                return MAP_FAILED;
-        }
-        return __real_mmap64(p, n, prot, flags, fd, offset);
-}
-void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t offset) {
-        return __wrap_mmap64(p, n, prot, flags, fd, offset);
-}
+static bool madvise_fails;
 
 int __real_madvise(void *p, size_t n, int advice);
 int __wrap_madvise(void *p, size_t n, int advice);

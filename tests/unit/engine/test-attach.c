@@ -324,11 +324,14 @@ static void test_writing(void **state) {
         assert_in_range(w->done, 1, w->total - 1);
         assert_int_equal(w->turn.start, B.turns[2].end);
         assert_int_equal(w->turn.text_size, 0);
-        /* In its text. */
+        /* In its text: the rest of the prompt and a dozen tokens, or on a busy machine all would be over before the pause. */
+        gate_close(&gate, (w->total - w->done + o.batch_tokens - 1) / o.batch_tokens + 12);
         engine_pause(r.en, q.handle, false);
+        gate_wait(&gate);
+        engine_pause(r.en, q.handle, true);
+        gate_open(&gate);
         while (A.n_tokens < 8)
                 erig_step(&r);
-        engine_pause(r.en, q.handle, true);
         get = erig_request(ENGINE_GET, c);
         get.want_turns = true;
         assert_int_equal(erig_do(&r, &get, &B), ENGINE_CONV);
