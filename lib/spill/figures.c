@@ -299,9 +299,7 @@ uint64_t spill_probe_due(struct spill *s) {
         } else {
                 if (m->t_wanted == 0)
                         m->t_wanted = m->t_probe > 0 ? MAX(now, m->t_probe + PROBE_USEC) : now;
-                due = m->t_wanted;
-                if (m->t_written > 0)
-                        due = MIN(MAX(due, m->t_written + QUIET_USEC), due + PATIENCE_USEC);
+                due = MIN(MAX(m->t_wanted, m->t_written + QUIET_USEC), m->t_wanted + PATIENCE_USEC);
         }
         pthread_mutex_unlock(&s->lock);
         return due;

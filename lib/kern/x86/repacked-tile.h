@@ -54,7 +54,8 @@ struct tokens {
 enum ahead { NOTHING, THESE, NEXT, N_AHEAD };
 
 /* Bytes ahead of a tile of weights that is read for the first time, into the second cache, and from there into the
- * first: to which alone, of many lines at a time, memory brings no more than half of what it could. */
+ * first: to which alone, of many lines at a time, memory brings no more than half of what it could. Narrow registers
+ * have fewer lines to a block, and want them from twice as far. */
 #define FAR_AHEAD (LANES == 16 ? 9216 : 18432)
 #define NEAR_AHEAD 2304
 /* Nine lines, and no other work than to wait for them, come soonest straight to the first cache; five at a time are

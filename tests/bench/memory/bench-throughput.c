@@ -60,10 +60,10 @@ static void open_memory(struct memory *m, const char *path, uint32_t per_stream)
         const uint32_t isa = bench_isa();
         struct err e;
 
+        /* As the engine caps it (lib/engine/main/load.c). */
         (void)spill_cap_isa(isa == KERN_GENERIC                        ? SPILL_ISA_GENERIC
                             : isa == KERN_AVX2 || isa == KERN_AVX_VNNI ? SPILL_ISA_AVX2
                                                                        : SPILL_ISA_BEST);
-
         bench_check(gguf_open(&m->gguf, path, &e), &e, path);
         bench_check(model_open(&m->model, m->gguf, &mo, &e), &e, path);
         bench_check(kern_new(&m->kern, 2, MIN(isa, (uint32_t)KERN_N_ISA), &e), &e, "threads");
