@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "spill/codec/evict.h"
 
 void spill_queue_init(struct spill_queue *q, uint8_t *ring, size_t size, aio_context_t context) {
         *q = (struct spill_queue){
@@ -49,6 +50,10 @@ void spill_queue_give(struct spill_queue *q, size_t size) {
         if (q->head == q->end)
                 q->head = q->end = 0;
         q->n_taken--;
+}
+
+void spill_queue_evict(struct spill_queue *q, size_t size) {
+        spill_evict(q->ring + q->head, size);
 }
 
 /* --- reading --- */

@@ -49,6 +49,11 @@ void spill_context_destroy(aio_context_t context);
 uint8_t *spill_queue_take(struct spill_queue *q, size_t size);
 /* Give back the piece that was taken first; it had @size bytes. */
 void spill_queue_give(struct spill_queue *q, size_t size);
+/* Put the piece that was taken first out of the processor's caches (codec/evict.h); it has @size bytes, which stay
+ * what they are. To be called before it is given back if the disk is what is waited for. The disk of a virtual
+ * machine is a program that copies, perhaps on a core that shares no cache with ours: lines that ours still has
+ * make it copy at half its speed. */
+void spill_queue_evict(struct spill_queue *q, size_t size);
 
 /* Begin to read [offset, offset + size) of @fd, opened with O_DIRECT, to @data; all three in whole
  * pages. False if the read cannot begin. At most SPILL_QUEUE_MAX reads are in flight. */

@@ -19,10 +19,12 @@ enum {
         /* Headers that are read separately are requested this many at a time, while the sections of
          * as many earlier records are in flight. */
         N_HEADERS = 4,
+        /* The disk is late if a load spends more than this part of its time on waiting for it. */
+        LATE_PART = 16,
 };
 
 /* A piece that is a record from its header on: up to the end of the wanted sections if those are
- * the first ones and fit into a window, else the header alone. */
+ * the first ones, or of as many of them as fit into a window; else the header alone. */
 #define HEAD UINT32_MAX
 
 /* What one call does. */
@@ -35,6 +37,8 @@ struct pass {
          * one behind them is being filled if open is set. */
         size_t oldest, n_windows;
         struct spill_window *open;
+        uint64_t begun_usec; /* when the first window from the disk was there; 0: none was */
+        uint64_t late_usec;  /* since then, the wait for others */
         struct spill_load_failure first_failure;
         /* for figures.c: what came from the disk, the wait for it; raw bytes and CPU time of what KV
          * had coded, and of what was raw */
@@ -317,6 +321,20 @@ static void count(struct pass *p, const struct spill_window *w) {
         pthread_mutex_unlock(&s->lock);
 }
 
+/* A read past the page cache was waited for: so long. Before the first one is over there is nothing to do, and
+ * a load of one window has nothing else to do at all. */
+static void note_wait(struct pass *p, uint64_t usec) {
+        uint64_t now = clock_monotonic_usec();
+
+        if (p->begun_usec == 0) {
+                p->begun_usec = now;
+                p->scratch->is_late = p->scratch->is_late || p->is_small;
+                return;
+        }
+        p->late_usec += usec;
+        p->scratch->is_late = p->late_usec * LATE_PART > now - p->begun_usec;
+}
+
 /* Wait for the oldest window, use its good pieces, and give its memory back. */
 static void finish_oldest(struct pass *p) {
         struct spill_window *w = &p->scratch->windows[p->oldest];
@@ -326,10 +344,13 @@ static void finish_oldest(struct pass *p) {
 
         count(p, w);
         ok = w->is_direct ? wait_direct(p, w) : read_pieces(p, w, 0, w->n_pieces, &e) == 0;
+        t = clock_monotonic_usec() - t;
         if (w->is_cached)
                 p->from_cache = true;
         else
-                p->waited_usec += clock_monotonic_usec() - t;
+                p->waited_usec += t;
+        if (w->is_direct)
+                note_wait(p, t);
         p->read_size += w->is_cached ? 0 : image_size(w);
         if (ok)
                 for (size_t i = 0; i < w->n_pieces; i++)
@@ -339,6 +360,8 @@ static void finish_oldest(struct pass *p) {
         decode_flush(p);
         for (size_t i = 0; i < w->n_pieces; i++)
                 p->l->state[w->pieces[i].item].is_coming = false;
+        if (w->is_direct && p->scratch->is_late)
+                spill_queue_evict(&p->scratch->queue, image_size(w));
         spill_queue_give(&p->scratch->queue, image_size(w));
         p->oldest = (p->oldest + 1) % SPILL_QUEUE_MAX;
         p->n_windows--;
@@ -418,20 +441,44 @@ static void window_add(struct pass *p, const struct spill_piece *pc) {
 
 /* --- a pass --- */
 
-/* Bytes of a record whose header is not known yet that are read from its beginning. */
-static uint64_t head_size(const struct pass *p, uint32_t i) {
+/* Bytes from a record's beginning to the end of its first @n sections: of a raw one exactly, else about. Its
+ * sections shrink much alike; one that turns out to be longer is read again. */
+static uint64_t first_size(const struct pass *p, uint32_t i, size_t n) {
         const struct spill_ref *ref = &p->l->items[i].ref;
         const struct spill_class *layout = p->l->state[i].layout;
-        uint64_t header = spill_header_size(layout->n_sections), size;
+        uint64_t header = spill_header_size(layout->n_sections);
+        uint64_t raw = spill_section_start(layout, n, ref->raw_size);
+
+        if (spill_ref_is_raw(layout, ref))
+                return header + raw;
+        raw = (uint64_t)((double)(ref->stored_size - header) * (double)raw / (double)ref->raw_size);
+        return MIN(header + raw + raw / 16, ref->stored_size);
+}
+
+/* Bytes of a record whose header is not known yet that are read from its beginning; @ret_whole: all that is
+ * wanted is certain to be among them. A read of the header alone would take a twentieth of a fast disk's time. */
+static uint64_t head_size(const struct pass *p, uint32_t i, bool *ret_whole) {
+        const struct spill_ref *ref = &p->l->items[i].ref;
+        const struct spill_class *layout = p->l->state[i].layout;
+        uint64_t header = spill_header_size(layout->n_sections), max = p->l->s->window_size, size;
         struct spill_range want = wanted(p, i);
 
+        *ret_whole = false;
         if (want.first > 0)
                 return header;
         /* A section takes no more than its raw size. */
         size = header + spill_section_start(layout, want.n, ref->raw_size);
         if (!spill_ref_is_raw(layout, ref))
                 size = MIN(size, ref->stored_size);
-        return size <= p->l->s->window_size ? size : header;
+        *ret_whole = size <= max;
+        if (*ret_whole)
+                return size;
+        for (size_t n = want.n - 1; n > 0; n--) {
+                size = first_size(p, i, n);
+                if (size <= max + max / 4)
+                        return size;
+        }
+        return header;
 }
 
 /* What is read of an item before its sections can be found. */
@@ -442,8 +489,7 @@ static void add_head(struct pass *p, uint32_t i) {
         if (p->l->items[i].r < 0 || st->is_known || wanted(p, i).n == 0)
                 return;
         pc.start = p->l->items[i].ref.offset;
-        pc.end = pc.start + head_size(p, i);
-        st->is_coming = pc.end - pc.start > spill_header_size(st->layout->n_sections);
+        pc.end = pc.start + head_size(p, i, &st->is_coming);
         window_add(p, &pc);
 }
 
@@ -531,6 +577,7 @@ int spill_load_read(
         p.l = l;
         p.sections = sections;
         p.oldest = p.n_windows = p.n_jobs = 0;
+        p.begun_usec = p.late_usec = 0;
         p.open = NULL;
         p.read_size = p.waited_usec = p.kv_size = p.copy_size = 0;
         p.from_cache = false;

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "spill/shared.h"
 #include "unit/spill/resident.h"
 #include "unit/spill/store.h"
 
@@ -191,6 +192,9 @@ static void spoil(struct io_event *events, long n) {
 WRAP_PREAD(pread)
 WRAP_PREAD(pread64)
 
+/* What beginning a read takes, and waiting for one. */
+static useconds_t begin_usec, wait_usec;
+
 /* The calls of AIO have no functions of their own. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
@@ -204,7 +208,11 @@ long __wrap_syscall(long number, ...) {
         va_end(ap);
         if (number != SYS_io_destroy && fails("syscall"))
                 return -1;
+        if (number == SYS_io_getevents && wait_usec > 0)
+                usleep(wait_usec);
         n = __real_syscall(number, a[0], a[1], a[2], a[3], a[4]);
+        if (number == SYS_io_submit && begin_usec > 0)
+                usleep(begin_usec);
         if (number == SYS_io_submit && n > 0)
                 n_direct += (unsigned)n, n_submitted += (unsigned)n;
         if (number == SYS_io_getevents)
@@ -595,7 +603,8 @@ static struct spill_item items[4 * MANY];
 /* Four records of a file, and items for them, each record @n_times; with @settle they are out of
  * the page cache, if that can be. */
 static void put_four(struct program *p, bool settle, size_t n_times) {
-        store_make(&p->t);
+        if (!p->t.dir[0])
+                store_make(&p->t);
         store_start(&p->t);
         for (uint32_t i = 0; i < 4; i++) {
                 struct spill_meta m = meta_of(i);
@@ -668,6 +677,39 @@ static void test_direct_refused(void **state) {
         }
 }
 
+/* Whether the disk was late in a load of many windows whose reads take so long to begin and to end. */
+static bool is_late(useconds_t begin, useconds_t wait, bool was) {
+        struct program p = {0};
+        bool late;
+
+        store_make(&p.t);
+        p.t.options.ring_size = 8 * BLOCK;
+        put_four(&p, true, MANY);
+        expect_four(&p, 1); /* one that takes memory */
+        assert_non_null(p.t.s->scratch);
+        p.t.s->scratch->is_late = was;
+        begin_usec = begin, wait_usec = wait;
+        expect_four(&p, MANY);
+        begin_usec = wait_usec = 0;
+        late = p.t.s->scratch->is_late;
+        assert_true(came_direct(&p, MANY));
+        if (n_submitted == 0)
+                late = wait > 0;
+        store_remove(&p.t);
+        return late;
+}
+
+/* It is late if reads are waited for; not if they are over before their turn comes. (This program may itself be
+ * kept waiting, so that has some tries.) */
+static void test_late(void **state) {
+        bool late = true;
+
+        assert_true(is_late(0, 5000, false));
+        for (size_t i = 0; i < 10 && late; i++)
+                late = is_late(10000, 0, true);
+        assert_false(late);
+}
+
 /* The floor is kept to the page, and what was written is not subtracted twice. */
 static void test_floor(void **state) {
         struct program p = {0};
@@ -723,6 +765,7 @@ int main(void) {
                 cmocka_unit_test(test_slow_punching),
                 cmocka_unit_test(test_bad_place),
                 cmocka_unit_test(test_direct_refused),
+                cmocka_unit_test(test_late),
                 cmocka_unit_test(test_floor),
                 cmocka_unit_test(test_short_transfers),
         };

@@ -145,10 +145,27 @@ static void test_reads(void **state) {
         unlink(path);
 }
 
+/* What goes out of the caches stays what it is, and so does what lies beside it. */
+static void test_evict(void **state) {
+        struct spill_queue q;
+
+        for (size_t i = 0; i < sizeof(ring); i++)
+                ring[i] = (uint8_t)(i * 31 + i / PAGE);
+        spill_queue_init(&q, ring, sizeof(ring), 0);
+        for (size_t n = 1; n <= RING; n *= 3) {
+                assert_non_null(spill_queue_take(&q, n * PAGE));
+                spill_queue_evict(&q, n * PAGE);
+                spill_queue_give(&q, n * PAGE);
+        }
+        for (size_t i = 0; i < sizeof(ring); i++)
+                assert_int_equal(ring[i], (uint8_t)(i * 31 + i / PAGE));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_ring),
                 cmocka_unit_test(test_reads),
+                cmocka_unit_test(test_evict),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
