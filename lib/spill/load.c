@@ -20,8 +20,9 @@
  * 4. An item whose record is released during the load is either complete (its bytes were still
  *    there, and verified) or fails as not found; it never fails as damaged.
  * 5. Memory is bounded by spill_load_size() and spill_scratch_size().
- * 6. While the disk is late (window.c), what was read goes out of the processor's caches before the disk fills its place
- *    anew (queue.h). It is not free, a tenth of the time of decoding: so not while decoding is what takes the time.
+ * 6. While the disk is late (note_wait() in window.c), what was read goes out of the processor's caches before the disk
+ *    fills its place anew (queue.h). It is not free, a tenth of the time of decoding: so not while decoding is what
+ *    takes the time.
  *
  * How a window is read:
  *

@@ -12,6 +12,7 @@ struct spill_load_item {
         int fd, direct_fd;                /* the file's */
         bool is_cached;                   /* its bytes are in the page cache */
         bool is_through;                  /* something of it was read through the page cache */
+        bool has_pages;                   /* in dst, for what this call reads */
         bool is_known;                    /* the header was found right; sections are filled */
         bool is_coming;                   /* with its header, in a window: see HEAD in window.c */
         uint32_t n_left;                  /* sections that were not read */

@@ -77,7 +77,16 @@ bool spill_queue_start(struct spill_queue *q, struct spill_read *rd, int fd, uin
                                           .aio_buf = (uintptr_t)data,
                                           .aio_nbytes = size,
                                           .aio_offset = (int64_t)offset}};
-        return syscall(SYS_io_submit, q->context, 1, &call) == 1;
+        if (syscall(SYS_io_submit, q->context, 1, &call) != 1)
+                return false;
+        q->in_flight += size;
+        return true;
+}
+
+static void end(struct spill_queue *q, struct spill_read *rd, long n) {
+        rd->n = n;
+        rd->is_over = true;
+        q->in_flight -= rd->call.aio_nbytes;
 }
 
 /* What the kernel does not tell any more. To destroy the context waits for all that is in flight,
@@ -100,14 +109,9 @@ void spill_queue_wait(struct spill_queue *q, struct spill_read *rd) {
                 if (n < 0) {
                         if (q->context)
                                 give_up(q);
-                        rd->n = -EIO;
-                        rd->is_over = true;
+                        end(q, rd, -EIO);
                 }
-                for (long i = 0; i < n; i++) {
-                        struct spill_read *other = (struct spill_read *)(uintptr_t)events[i].data;
-
-                        other->n = (long)events[i].res;
-                        other->is_over = true;
-                }
+                for (long i = 0; i < n; i++)
+                        end(q, (struct spill_read *)(uintptr_t)events[i].data, (long)events[i].res);
         }
 }

@@ -26,6 +26,7 @@ struct spill_queue {
         size_t head, tail; /* taken memory: [head, tail), or [head, end) and [0, tail) */
         size_t end;        /* 0: the former */
         size_t n_taken;    /* pieces */
+        size_t in_flight;  /* bytes of reads that spill_queue_wait() has not heard the end of */
         aio_context_t context;
         bool is_set_up; /* or was tried: context 0, it cannot be had */
 };

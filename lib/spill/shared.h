@@ -19,8 +19,8 @@ enum {
          * processor's cache when they are checked and decoded. */
         SPILL_GAP_MAX = 16 << 10,
         SPILL_WINDOW_SIZE = 1 << 19,
-        /* Windows are read into a ring of this size: one is decoded while six are in flight, since
-         * fewer reads of two workers would not keep a fast disk busy. The ring uses large pages of
+        /* Windows are read into a ring of this size: one is decoded while up to six are in flight (take_place() in
+         * window.c), since fewer reads of two workers would not keep a fast disk busy. The ring uses large pages of
          * the processor, since the disk fills those twice as fast as small ones. */
         SPILL_RING_SIZE = 4 << 20,
 };

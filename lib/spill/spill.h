@@ -284,7 +284,8 @@ struct spill_item {
         struct spill_ref ref;
         struct spill_meta meta;
         void *dst; /* [ref.raw_size] */
-        int r;     /* out: 0 or what spill_read() would have returned */
+        bool is_fresh; /* dst's pages are not taken from the system yet: they are while the disk is read */
+        int r;         /* out: 0 or what spill_read() would have returned */
 };
 struct spill_load;
 /* The caller owns @items, which must outlive the load. The files are kept open. 0; the error of the

@@ -51,8 +51,6 @@ void records_cut(struct engine *engine, const struct store_cut *cuts, size_t n);
 int layout_make(struct engine *engine, struct err *e);
 /* Borrowed; valid as long as the engine; no sections without such a class. Any thread, as the others. */
 struct spill_layout layout_of(const struct engine *engine, enum seq_class c);
-/* The offset in a block of the class where a section ends. */
-size_t layout_section_end(const struct engine *engine, enum seq_class c, size_t section);
 /* Blocks are read in stages, the first layers of all classes first. The number of stages; that of the
  * sections of the class in the first @n stages; and of the stages that must have arrived before the layer
  * computes. */

@@ -147,10 +147,6 @@ struct spill_layout layout_of(const struct engine *engine, enum seq_class c) {
                 .n_sections = x->n};
 }
 
-size_t layout_section_end(const struct engine *engine, enum seq_class c, size_t section) {
-        return (size_t)engine->disk->sections[c].ends[section];
-}
-
 size_t layout_n_stages(const struct engine *engine) {
         return engine->disk->n_stages;
 }

@@ -21,8 +21,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "engine/memory/restore.h"
@@ -106,29 +104,6 @@ static bool arrive(struct engine *engine, struct restore *restore, size_t first,
         return go_on;
 }
 
-/* Take the pages that the sections will fill from the system, in one call for each fresh block: that
- * saves two fifths of the cost of page faults. If the kernel refuses (before 5.14), the page faults
- * remain. */
-static void populate(const struct engine *engine, const struct restore_run *run,
-        const struct spill_range ranges[SPILL_MAX_CLASSES]) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-        for (size_t i = run->first; i < run->first + run->n; i++) {
-                const struct restore_item *it = &run->restore->items[i];
-                struct spill_range range = ranges[it->class];
-                size_t start, end;
-
-                if (!it->fresh || range.n == 0)
-                        continue;
-                start = range.first > 0 ? layout_section_end(engine, it->class, range.first - 1)
-                                        : 0;
-                end = layout_section_end(engine, it->class, range.first + range.n - 1);
-                start -= start % page;
-                (void)madvise((char *)run->restore->reads[i].dst + start, end - start,
-                        MADV_POPULATE_WRITE);
-        }
-}
-
 static int read_stages(struct engine *engine, struct restore_run *run, struct spill_load *load,
         size_t at, size_t n, struct err *e) {
         struct spill_range ranges[SPILL_MAX_CLASSES] = {0};
@@ -138,7 +113,6 @@ static int read_stages(struct engine *engine, struct restore_run *run, struct sp
                 ranges[c].n =
                         layout_stage_sections(engine, (enum seq_class)c, at + n) - ranges[c].first;
         }
-        populate(engine, run, ranges);
         return spill_load_read(load, ranges, e);
 }
 
@@ -210,8 +184,8 @@ void restore_start(struct engine *engine, struct restore *restore) {
 
                 restore->reads[i] = (struct spill_item){.ref = record_ref(&it->record),
                         .meta = record_meta(&it->record),
-                        .dst = seq_block_data(it->block)};
-                it->fresh = seq_block_is_fresh(it->block);
+                        .dst = seq_block_data(it->block),
+                        .is_fresh = seq_block_is_fresh(it->block)};
         }
         restore->by_stages = layout_n_stages(engine) > 1 && restore->recall->alone &&
                              restore_end(engine, restore) < restore->recall->conv->n_all;

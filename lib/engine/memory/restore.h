@@ -9,7 +9,6 @@ struct restore_item {
         enum seq_class class;
         uint32_t index, end;     /* of the cell, and the position behind its tokens */
         bool appended;           /* from another conversation, behind our end */
-        bool fresh;              /* its pages are not yet taken from the system */
         bool given;              /* the sequence has our reference to the block */
         struct seq_block *block; /* new */
         struct store_record record;

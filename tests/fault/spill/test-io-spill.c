@@ -194,6 +194,33 @@ WRAP_PREAD(pread64)
 
 /* What beginning a read takes, and waiting for one. */
 static useconds_t begin_usec, wait_usec;
+static size_t in_flight, most_in_flight; /* bytes */
+
+static void note_flight(long number, const long *a, long n) {
+        const struct io_event *events = (const struct io_event *)a[3];
+
+        if (number == SYS_io_submit && n == 1)
+                in_flight += ((struct iocb **)a[2])[0]->aio_nbytes;
+        for (long i = 0; number == SYS_io_getevents && i < n; i++)
+                in_flight -= ((const struct iocb *)(uintptr_t)events[i].obj)->aio_nbytes;
+        most_in_flight = MAX(most_in_flight, in_flight);
+}
+
+/* Pages that are taken from the system before they are written. */
+static unsigned n_taken_at_once;
+static bool takes_none; /* as before Linux 5.14 */
+
+int __real_madvise(void *at, size_t size, int advice);
+int __wrap_madvise(void *at, size_t size, int advice);
+int __wrap_madvise(void *at, size_t size, int advice) {
+        if (advice != MADV_POPULATE_WRITE)
+                return __real_madvise(at, size, advice);
+        n_taken_at_once++;
+        if (!takes_none)
+                return __real_madvise(at, size, advice);
+        errno = EINVAL;
+        return -1;
+}
 
 /* The calls of AIO have no functions of their own. */
 long __real_syscall(long number, ...);
@@ -213,6 +240,7 @@ long __wrap_syscall(long number, ...) {
         n = __real_syscall(number, a[0], a[1], a[2], a[3], a[4]);
         if (number == SYS_io_submit && begin_usec > 0)
                 usleep(begin_usec);
+        note_flight(number, a, n);
         if (number == SYS_io_submit && n > 0)
                 n_direct += (unsigned)n, n_submitted += (unsigned)n;
         if (number == SYS_io_getevents)
@@ -710,6 +738,55 @@ static void test_late(void **state) {
         assert_false(late);
 }
 
+/* Some of the ring is there for what is begun before the first of what has come is decoded. */
+static void test_spare(void **state) {
+        struct program p = {0};
+
+        store_make(&p.t);
+        p.t.options.ring_size = 8 * BLOCK;
+        put_four(&p, true, MANY);
+        in_flight = most_in_flight = 0;
+        expect_four(&p, MANY);
+        assert_true(came_direct(&p, MANY));
+        assert_int_equal(in_flight, 0);
+        assert_true(most_in_flight <= p.t.s->ring_size - p.t.s->ring_size / 4);
+        if (n_submitted > 0)
+                assert_true(most_in_flight > p.t.s->ring_size / 4);
+        store_remove(&p.t);
+}
+
+/* Fresh memory is taken from the system once for each block, whether the kernel can do so at once or not. */
+static void test_fresh_memory(void **state) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), size = align_up(BLOCK, page);
+
+        for (int settle = 0; settle < 2; settle++)
+                for (int old = 0; old < 2; old++) {
+                        struct program p = {0};
+                        uint8_t *fresh = mmap(NULL, 4 * size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+                        assert_true(fresh != MAP_FAILED);
+                        put_four(&p, settle, 1);
+                        n_taken_at_once = 0;
+                        expect_four(&p, 1);
+                        assert_int_equal(n_taken_at_once, 0);
+                        for (size_t i = 0; i < 4; i++) {
+                                items[i].dst = fresh + i * size;
+                                items[i].is_fresh = true;
+                        }
+                        takes_none = old;
+                        assert_int_equal(spill_read_batch(p.t.s, items, 4, NULL), 0);
+                        takes_none = false;
+                        assert_int_equal(n_taken_at_once, 4);
+                        for (uint32_t i = 0; i < 4; i++) {
+                                fill(raw, BLOCK, RANDOM, i);
+                                assert_memory_equal(raw, fresh + i * size, BLOCK);
+                        }
+                        munmap(fresh, 4 * size);
+                        store_remove(&p.t);
+                }
+}
+
 /* The floor is kept to the page, and what was written is not subtracted twice. */
 static void test_floor(void **state) {
         struct program p = {0};
@@ -766,6 +843,8 @@ int main(void) {
                 cmocka_unit_test(test_bad_place),
                 cmocka_unit_test(test_direct_refused),
                 cmocka_unit_test(test_late),
+                cmocka_unit_test(test_spare),
+                cmocka_unit_test(test_fresh_memory),
                 cmocka_unit_test(test_floor),
                 cmocka_unit_test(test_short_transfers),
         };

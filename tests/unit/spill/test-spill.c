@@ -507,8 +507,8 @@ static void test_few_descriptors(void **state) {
         assert_in_range(test_count_fds(), before, before + 2);
         for (uint32_t i = 0; i < 20; i += 2) {
                 static uint8_t two[2][BLOCK];
-                struct spill_item items[] = {
-                        {ref[i], meta_of(i), two[0], 0}, {ref[i + 1], meta_of(i + 1), two[1], 0}};
+                struct spill_item items[] = {{.ref = ref[i], .meta = meta_of(i), .dst = two[0]},
+                        {.ref = ref[i + 1], .meta = meta_of(i + 1), .dst = two[1]}};
 
                 assert_int_equal(spill_read_batch(t->s, items, 2, NULL), 0);
         }
