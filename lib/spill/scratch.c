@@ -79,7 +79,7 @@ static int scratch_new(struct spill *s, struct spill_scratch **ret, struct err *
                 return err_set(e, ERR_NOMEM, "no memory for %zu bytes of spill buffer",
                         spill_scratch_size(s));
         }
-        p->is_late = false;
+        p->disk_is_late = false;
         p->windows = (struct spill_window *)(head + head_size());
         p->codec = head + head_size() + windows_size();
         spill_queue_init(&p->queue, p->buffer, s->ring_size, context_take(s));

@@ -65,7 +65,7 @@ struct spill_scratch {
         struct spill_scratch *next; /* in the free list */
         uint8_t *buffer;            /* [s->buffer_size]: sections to be written; the queue's ring */
         struct spill_queue queue;   /* of reads; empty between calls */
-        bool is_late; /* the disk was, last time: what it fills is kept out of our caches */
+        bool disk_is_late;          /* it was, last time: what it fills is kept out of our caches */
         struct spill_window *windows; /* [SPILL_QUEUE_MAX], window.c */
         void *codec;                  /* [s->codec_size], 64-aligned */
 };

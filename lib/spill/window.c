@@ -129,9 +129,14 @@ static bool goes_to_dst(const struct spill_load *l, const struct spill_piece *pc
         return l->state[pc->item].sections[pc->section].codec == SPILL_CODEC_RAW;
 }
 
+/* The place in the file of the pages that a window touches. */
+static uint64_t image_start(const struct spill_window *w) {
+        return w->start - w->start % SPILL_ALIGN;
+}
+
 /* Where the byte at @offset of the file lies in the image. */
 static uint8_t *image_at(const struct spill_window *w, uint64_t offset) {
-        return w->image + (offset - (w->start - w->start % SPILL_ALIGN));
+        return w->image + (offset - image_start(w));
 }
 
 /* Check section @k, which came with piece @pc, and bring it into dst: at the latest with the next
@@ -287,7 +292,7 @@ static void read_apart(struct pass *p, struct spill_window *w) {
 }
 
 static size_t image_size(const struct spill_window *w) {
-        return align_up(w->end, SPILL_ALIGN) - (w->start - w->start % SPILL_ALIGN);
+        return align_up(w->end, SPILL_ALIGN) - image_start(w);
 }
 
 static void count(struct pass *p, const struct spill_window *w) {
@@ -301,8 +306,8 @@ static void count(struct pass *p, const struct spill_window *w) {
         pthread_mutex_unlock(&s->lock);
 }
 
-/* Whether the disk is late, now that a read was waited for: so long. Before the first one is over there is nothing
- * else to do. */
+/* Whether the disk is late, now that a read was waited for: @usec. The wait for the first one does not count, since there
+ * is nothing else to do before it is over. */
 static void note_wait(struct pass *p, uint64_t usec) {
         uint64_t now = clock_monotonic_usec();
 
@@ -311,7 +316,7 @@ static void note_wait(struct pass *p, uint64_t usec) {
                 return;
         }
         p->late_usec += usec;
-        p->scratch->is_late = p->late_usec * LATE_PART > now - p->begun_usec;
+        p->scratch->disk_is_late = p->late_usec * LATE_PART > now - p->begun_usec;
 }
 
 /* Wait for the end of a window's read in flight. */
@@ -336,11 +341,10 @@ static bool read_direct(struct pass *p, struct spill_window *w) {
         } else {
                 uint64_t t = clock_monotonic_usec();
 
-                n = pread(w->direct_fd, w->image, image_size(w),
-                        (off_t)(w->start - w->start % SPILL_ALIGN));
+                n = pread(w->direct_fd, w->image, image_size(w), (off_t)image_start(w));
                 n = n < 0 ? -errno : n;
                 p->waited_usec += clock_monotonic_usec() - t;
-                p->scratch->is_late = true;
+                p->scratch->disk_is_late = true;
         }
         if (n == -EINVAL) {
                 /* The file system opens files so, but does not read them. */
@@ -401,7 +405,7 @@ static void finish_oldest(struct pass *p) {
         decode_flush(p);
         for (size_t i = 0; i < w->n_pieces; i++)
                 p->l->state[w->pieces[i].item].is_coming = false;
-        if (w->is_direct && p->scratch->is_late)
+        if (w->is_direct && p->scratch->disk_is_late)
                 spill_queue_evict(&p->scratch->queue, image_size(w));
         spill_queue_give(&p->scratch->queue, image_size(w));
         p->oldest = (p->oldest + 1) % SPILL_QUEUE_MAX;
@@ -437,16 +441,14 @@ static void take_place(struct pass *p, struct spill_window *w) {
 static void window_close(struct pass *p) {
         struct spill_window *w = TAKE_PTR(p->open);
         struct spill_queue *q = &p->scratch->queue;
-        uint64_t from;
 
         if (!w)
                 return;
-        from = w->start - w->start % SPILL_ALIGN;
         take_place(p, w);
         w->is_direct = w->is_begun = false;
         if (!w->is_cached && w->direct_fd >= 0) {
                 w->is_begun = !p->is_small && spill_queue_start(q, &w->read, w->direct_fd, w->image,
-                                                      from, image_size(w));
+                                                      image_start(w), image_size(w));
                 w->is_direct = p->is_small || w->is_begun;
         }
         if (!w->is_direct && !w->is_cached && !p->is_small)

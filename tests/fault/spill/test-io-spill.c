@@ -206,6 +206,16 @@ static void note_flight(long number, const long *a, long n) {
         most_in_flight = MAX(most_in_flight, in_flight);
 }
 
+/* Bytes that went out of the processor's caches. */
+static size_t n_evicted;
+
+void __real_spill_evict(uint8_t *data, size_t size);
+void __wrap_spill_evict(uint8_t *data, size_t size);
+void __wrap_spill_evict(uint8_t *data, size_t size) {
+        n_evicted += size;
+        __real_spill_evict(data, size);
+}
+
 /* Pages that are taken from the system before they are written. */
 static unsigned n_taken_at_once;
 static bool takes_none; /* as before Linux 5.14 */
@@ -715,11 +725,14 @@ static bool is_late(useconds_t begin, useconds_t wait, bool was) {
         put_four(&p, true, MANY);
         expect_four(&p, 1); /* one that takes memory */
         assert_non_null(p.t.s->scratch);
-        p.t.s->scratch->is_late = was;
+        p.t.s->scratch->disk_is_late = was;
         begin_usec = begin, wait_usec = wait;
+        n_evicted = 0;
         expect_four(&p, MANY);
         begin_usec = wait_usec = 0;
-        late = p.t.s->scratch->is_late;
+        if (wait > 0 && n_submitted > 0)
+                assert_true(n_evicted > 0);
+        late = p.t.s->scratch->disk_is_late;
         assert_true(came_direct(&p, MANY));
         if (n_submitted == 0)
                 late = wait > 0;
