@@ -44,6 +44,8 @@ struct job {
         struct list link;
         enum job_kind kind;
         uint64_t owner; /* JOB_TEXT: the owner of the text */
+        /* One of several that do one thing together: its worker keeps off the other workers' processors. */
+        bool in_parts;
         void (*run)(struct engine *engine, struct job *j);
         void (*done)(struct engine *engine, struct job *j);
         int r;

@@ -19,6 +19,10 @@
  *    often be put on one processor, since the submitter still occupies the other, and would stay
  *    there for milliseconds with the other processor idle. When a running worker wakes the next
  *    one, the submitter's processor is free.
+ * 5. A worker that runs one of several jobs of one thing (a restore, mostly asleep on the disk)
+ *    keeps to processors of its own meanwhile. Rule 4 is not enough for them: one interrupt wakes
+ *    all of them, each where it ran last, and a kernel that does not look for an idle processor at
+ *    that moment leaves them on one. Other jobs run wherever there is room.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -26,6 +30,12 @@
 
 #include "base/thread.h"
 #include "engine/io/io.h"
+
+struct worker {
+        struct engine *engine;
+        unsigned index, n; /* of so many that were to start */
+        pthread_t thread;
+};
 
 struct workers {
         /* under lock */
@@ -39,7 +49,8 @@ struct workers {
         bool quit;
 
         /* engine thread; n_threads is set before the first worker runs */
-        pthread_t threads[IO_MAX_WORKERS], text_thread;
+        struct worker all[IO_MAX_WORKERS];
+        pthread_t text_thread;
         size_t n_threads;
         bool text_started;
         size_t n_jobs; /* under way */
@@ -134,11 +145,12 @@ static void *text_main(void *arg) {
 }
 
 static void *worker_main(void *arg) {
-        struct engine *engine = arg;
+        const struct worker *self = arg;
+        struct engine *engine = self->engine;
         struct workers *w = engine->workers;
 
         for (;;) {
-                bool writes;
+                bool writes, kept;
                 struct job *j;
 
                 pthread_mutex_lock(&w->lock);
@@ -154,7 +166,10 @@ static void *worker_main(void *arg) {
                         return NULL;
                 writes = writes_blocks(j);
 
+                kept = j->in_parts && thread_keep_to_part(self->index, self->n);
                 run(engine, j);
+                if (kept)
+                        thread_keep_to_all();
                 if (writes) {
                         pthread_mutex_lock(&w->lock);
                         w->n_writing--;
@@ -203,9 +218,10 @@ int io_start(struct engine *engine, struct err *e) {
         /* Set before the first worker runs; on failure below, corrected under the lock. */
         w->n_threads = n;
         for (size_t i = 0; i < n; i++) {
-                int r = thread_start(&w->threads[i], NULL, worker_main, engine);
+                struct worker *worker = &w->all[i];
 
-                if (r != 0) {
+                *worker = (struct worker){.engine = engine, .index = (unsigned)i, .n = (unsigned)n};
+                if (thread_start(&worker->thread, NULL, worker_main, worker) != 0) {
                         pthread_mutex_lock(&w->lock);
                         w->n_threads = i;
                         pthread_mutex_unlock(&w->lock);
@@ -233,7 +249,7 @@ void io_stop(struct engine *engine) {
                 pthread_join(w->text_thread, NULL);
         w->text_started = false;
         for (size_t i = 0; i < w->n_threads; i++)
-                pthread_join(w->threads[i], NULL);
+                pthread_join(w->all[i].thread, NULL);
         w->n_threads = 0;
 }
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/ledger.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include "bench.h"
 #include "gguf/gguf.h"
@@ -372,6 +373,7 @@ struct half {
         struct spill *s;
         struct spill_item *items;
         size_t n;
+        unsigned k;
         int r;
         struct err e;
 };
@@ -379,6 +381,7 @@ struct half {
 static void *read_half(void *arg) {
         struct half *h = arg;
 
+        (void)thread_keep_to_part(h->k, 2);
         h->r = spill_read_batch(h->s, h->items, h->n, &h->e);
         return NULL;
 }
@@ -388,16 +391,17 @@ static void read_all_by_two(
         size_t n = f->m->n_blocks;
         _cleanup_(freep) struct spill_item *items = bench_alloc(n * sizeof(*items));
         struct half halves[2] = {{.s = s, .items = items, .n = n / 2},
-                {.s = s, .items = items + n / 2, .n = n - n / 2}};
-        pthread_t other;
+                {.s = s, .items = items + n / 2, .n = n - n / 2, .k = 1}};
+        pthread_t threads[2];
 
         for (size_t i = 0; i < n; i++)
                 items[i] = (struct spill_item){
                         .ref = refs[i], .meta = meta_of(f->m, i), .dst = to_block(f, i)};
-        if (pthread_create(&other, NULL, read_half, &halves[0]) != 0)
-                bench_die("no thread");
-        read_half(&halves[1]);
-        pthread_join(other, NULL);
+        for (size_t i = 0; i < 2; i++)
+                if (thread_start(&threads[i], NULL, read_half, &halves[i]) != 0)
+                        bench_die("no thread");
+        for (size_t i = 0; i < 2; i++)
+                pthread_join(threads[i], NULL);
         for (size_t i = 0; i < 2; i++)
                 bench_check(halves[i].r, &halves[i].e, "spill_read_batch");
 }

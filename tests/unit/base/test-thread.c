@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/thread.h"
 #include "util/test.h"
+#include <sched.h>
 #include <signal.h>
+#include <string.h>
 
 /* The signals that the thread blocks. */
 static void *look(void *arg) {
@@ -29,9 +31,125 @@ static void test_no_signals(void **state) {
         }
 }
 
+/* --- parts of the processors --- */
+
+struct part {
+        unsigned k, n;
+        bool kept;
+        cpu_set_t before, inside, after;
+};
+
+static void *keep(void *arg) {
+        struct part *p = arg;
+
+        sched_getaffinity(0, sizeof(p->before), &p->before);
+        p->kept = thread_keep_to_part(p->k, p->n);
+        sched_getaffinity(0, sizeof(p->inside), &p->inside);
+        thread_keep_to_all();
+        sched_getaffinity(0, sizeof(p->after), &p->after);
+        return NULL;
+}
+
+static struct part keep_to_part(unsigned k, unsigned n) {
+        struct part p = {.k = k, .n = n};
+        pthread_t thread;
+
+        assert_int_equal(thread_start(&thread, NULL, keep, &p), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        return p;
+}
+
+/* What the first thread may run on, for the length of a test: @n of what it could before, or skip. */
+static void limit_cpus(cpu_set_t *was, unsigned n) {
+        cpu_set_t some;
+        unsigned count = 0;
+
+        assert_int_equal(sched_getaffinity(0, sizeof(*was), was), 0);
+        if ((unsigned)CPU_COUNT(was) < n) {
+                print_message("SKIP: fewer than %u processors\n", n);
+                skip();
+        }
+        CPU_ZERO(&some);
+        for (unsigned cpu = 0; cpu < CPU_SETSIZE && count < n; cpu++)
+                if (CPU_ISSET(cpu, was)) {
+                        CPU_SET(cpu, &some);
+                        count++;
+                }
+        assert_int_equal(sched_setaffinity(0, sizeof(some), &some), 0);
+}
+
+static void test_parts(void **state) {
+        cpu_set_t all, both;
+        struct part a, b, again;
+
+        (void)state;
+        limit_cpus(&all, 2);
+        a = keep_to_part(0, 2);
+        b = keep_to_part(1, 2);
+        assert_true(a.kept && b.kept);
+        assert_int_equal(CPU_COUNT(&a.inside), 1);
+        assert_int_equal(CPU_COUNT(&b.inside), 1);
+        CPU_OR(&both, &a.inside, &b.inside);
+        assert_true(CPU_EQUAL(&both, &a.before));
+        assert_true(CPU_EQUAL(&a.after, &a.before));
+        assert_true(CPU_EQUAL(&b.after, &b.before));
+        /* Fewer processors than parts. */
+        again = keep_to_part(3, 4);
+        assert_true(again.kept);
+        assert_true(CPU_EQUAL(&again.inside, &b.inside));
+        assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
+static void test_one_processor(void **state) {
+        cpu_set_t all;
+        struct part p;
+
+        (void)state;
+        limit_cpus(&all, 1);
+        p = keep_to_part(1, 2);
+        assert_false(p.kept);
+        assert_true(CPU_EQUAL(&p.inside, &p.before));
+        assert_true(CPU_EQUAL(&p.after, &p.before));
+        assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
+/* A thread that has inherited one processor, when the first thread may run on more. */
+struct late {
+        pthread_barrier_t widened;
+        struct part part;
+};
+
+static void *keep_late(void *arg) {
+        struct late *l = arg;
+
+        pthread_barrier_wait(&l->widened);
+        return keep(&l->part);
+}
+
+static void test_parts_of_first_now(void **state) {
+        struct late l = {.part = {.n = 2}};
+        pthread_t thread;
+        cpu_set_t all;
+
+        (void)state;
+        limit_cpus(&all, 1);
+        pthread_barrier_init(&l.widened, NULL, 2);
+        assert_int_equal(thread_start(&thread, NULL, keep_late, &l), 0);
+        assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+        pthread_barrier_wait(&l.widened);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        pthread_barrier_destroy(&l.widened);
+        assert_int_equal(CPU_COUNT(&l.part.before), 1);
+        assert_int_equal(l.part.kept, CPU_COUNT(&all) > 1);
+        assert_true(CPU_EQUAL(&l.part.after, &all));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_no_signals),
+                cmocka_unit_test(test_parts),
+                cmocka_unit_test(test_one_processor),
+                cmocka_unit_test(test_parts_of_first_now),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,12 +6,14 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "inside.h"
 #include "model/model.h"
 #include "quant/quant.h"
@@ -34,6 +36,36 @@ int __wrap_model_forward(struct model_work *work, const struct model_token *batc
         const struct model_wait *wait) {
         usleep(slow_usec);
         return __real_model_forward(work, batch, n, wait);
+}
+
+/* Which threads kept to a part of the processors, and were let go again. */
+static struct keeper {
+        pthread_t thread;
+        unsigned k, n;
+        bool kept;
+} keepers[64];
+static unsigned n_keepers, n_let_go;
+static pthread_mutex_t keepers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool __real_thread_keep_to_part(unsigned k, unsigned n);
+bool __wrap_thread_keep_to_part(unsigned k, unsigned n);
+bool __wrap_thread_keep_to_part(unsigned k, unsigned n) {
+        bool kept = __real_thread_keep_to_part(k, n);
+
+        pthread_mutex_lock(&keepers_lock);
+        if (n_keepers < 64)
+                keepers[n_keepers++] = (struct keeper){pthread_self(), k, n, kept};
+        pthread_mutex_unlock(&keepers_lock);
+        return kept;
+}
+
+void __real_thread_keep_to_all(void);
+void __wrap_thread_keep_to_all(void);
+void __wrap_thread_keep_to_all(void) {
+        pthread_mutex_lock(&keepers_lock);
+        n_let_go++;
+        pthread_mutex_unlock(&keepers_lock);
+        __real_thread_keep_to_all();
 }
 
 /* Bytes and a few words, so that there is a tokenizer; the tests speak in tokens. */
@@ -317,6 +349,37 @@ static void test_warm(void **state) {
         erig_close(&r);
 }
 
+/* Workers that bring parts of one conversation each keep to their own processors, for so long; a worker that brings
+ * all of it does not. */
+static void test_parts(void **state) {
+        struct engine_options o = options();
+        unsigned n_kept = 0;
+        struct erig r;
+        uint64_t c;
+
+        answers();
+        erig_open(&r, &o);
+        c = evicted(&r);
+        n_keepers = n_let_go = 0;
+        assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.residency, ENGINE_RESIDENT);
+        c = erig_new(&r, NULL, NULL);
+        say(&r, c, prompt[1], 40, &A);
+        erig_simple(&r, ENGINE_EVICT, c, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
+        assert_int_equal(erig_stat(&r, "restores"), 2);
+        erig_close(&r);
+        assert_true(n_keepers >= 2 && n_keepers <= 4); /* of the first restore alone */
+        for (unsigned i = 0; i < n_keepers; i++) {
+                n_kept += keepers[i].kept;
+                assert_true(keepers[i].k < keepers[i].n && keepers[i].n == keepers[0].n);
+                for (unsigned j = 0; j < i; j++)
+                        assert_int_equal(pthread_equal(keepers[i].thread, keepers[j].thread) != 0,
+                                keepers[i].k == keepers[j].k);
+        }
+        assert_int_equal(n_let_go, n_kept);
+}
+
 /* Nothing of the memory is of use to this engine, so Warm computes it, in several batches: silently, while a Continue
  * tells how far it is. */
 static void test_warm_by_computing(void **state) {
@@ -376,6 +439,7 @@ int main(void) {
                 cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_interrupted),
                 cmocka_unit_test(test_warm),
+                cmocka_unit_test(test_parts),
                 cmocka_unit_test(test_warm_by_computing),
                 cmocka_unit_test(test_slow_disk),
         };
