@@ -10,9 +10,11 @@
  *      by KV  it takes the longer of  1 / (r * disk)  and  1 / (threads * decode)
  *      raw    the longer of           1 / disk        and  1 / (threads * copy)
  *
- * On a slow disk KV wins by r, about 1.2; on a disk that delivers faster than the threads decode, raw
- * wins by as much as the disk is faster. The speeds are those of figures.c, measured where restores
- * and writes run.
+ * and an eighth of the shorter: nothing is decoded while the first part is read, and nothing read while
+ * the last is decoded. (So much it is of some 64 MiB; less of larger restores, more of smaller ones.) On
+ * a slow disk KV wins by r, about 1.2; on a disk that delivers faster than the threads decode, raw wins
+ * by as much as the disk is faster. The speeds are those of figures.c, measured where restores and writes
+ * run.
  *
  * 1. If bytes are scarce, KV: within a quarter of a limit (the total's, the owner's, the day's, the
  *    floor) each byte decides what is still there tomorrow. They stay scarce until 3/8 are left.
@@ -28,18 +30,23 @@
 #include "spill/spill.h"
 
 #define GB 1000000000.0
-#define KEEP 0.95 /* of the time of the codec in use */
+#define APART 0.125 /* of the shorter time */
+#define KEEP 0.95   /* of the time of the codec in use */
 
 static double known(uint64_t figure, double guess) {
         return figure > 0 ? (double)figure : guess;
+}
+
+static double together(double reading, double decoding) {
+        return MAX(reading, decoding) + APART * MIN(reading, decoding);
 }
 
 void spill_choose(const struct spill_figures *f, unsigned n_threads, enum spill_refusal scarce,
         unsigned now, struct spill_choice *ret) {
         double disk = known(f->disk_speed, 3 * GB), threads = MAX(n_threads, 1u);
         double ratio = known(f->ratio, 1150) / 1000;
-        double kv = MAX(1 / (ratio * disk), 1 / (threads * known(f->decode_speed, 2 * GB)));
-        double raw = MAX(1 / disk, 1 / (threads * known(f->copy_speed, 8 * GB)));
+        double kv = together(1 / (ratio * disk), 1 / (threads * known(f->decode_speed, 2 * GB)));
+        double raw = together(1 / disk, 1 / (threads * known(f->copy_speed, 8 * GB)));
         bool raw_wins = raw < kv;
 
         if (now == SPILL_CODEC_KV)

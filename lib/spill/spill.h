@@ -104,7 +104,7 @@ struct spill_options {
         uint64_t min_free_size; /* floor: refuse writes that would leave less free space */
         unsigned codec; /* SPILL_CODEC_*, tried first; sections it shrinks by under 1/64 stay raw */
         /* For SPILL_CODEC_AUTO: what the last store measured, the codec that it chose, and how many
-         * threads read a restore together (0: 1). */
+         * threads decode a restore at the same time, each on a processor (0: 1). */
         struct spill_figures figures;
         unsigned last_codec;
         unsigned n_threads;

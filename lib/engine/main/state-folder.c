@@ -13,6 +13,7 @@
 #include <syslog.h>
 
 #include "base/file.h"
+#include "base/machine.h"
 #include "engine/main/main.h"
 
 #define RINGS_PART 16 /* of the budget, for the read buffers of the I/O workers */
@@ -116,7 +117,9 @@ struct spill_options engine_spill_options(struct engine *engine) {
                 .codec = engine->o.spill_codec == UINT32_MAX ? SPILL_CODEC_AUTO
                                                              : engine->o.spill_codec,
                 .last_codec = SPILL_CODEC_AUTO,
-                .n_threads = (unsigned)io_n_workers(),
+                /* A single processor has two workers, which decode by turns. */
+                .n_threads =
+                        MIN((unsigned)io_n_workers(), machine_cpus(engine->budget->machine_root)),
                 .ring_size =
                         ledger_budget(&engine->budget->ledger) / RINGS_PART / io_n_workers() + 1};
 

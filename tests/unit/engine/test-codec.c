@@ -3,9 +3,11 @@
  * The codec of spilled memory is chosen by what was measured, and remembered: a disk that is said to be
  * slow gives KV, a fast one raw; and memory that was written by several choices comes back the same.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/machine.h"
 #include "base/util.h"
 #include "rig.h"
 #include "spill/spill.h"
@@ -128,6 +130,39 @@ static void test_by_disk(void **state) {
         erig_close(&r);
 }
 
+/* How many threads decode at the same time, as the choice has it: of a disk that costs nothing. */
+static double n_decoding(void) {
+        static const char *const names[] = {"spill_kv_usec", "spill_decode_speed"};
+        struct engine_options o = options();
+        uint64_t values[2];
+        struct erig r;
+
+        erig_open(&r, &o);
+        start_on(&r, INT64_C(1000000000000));
+        erig_stats(&r, names, values, 2);
+        assert_true(values[0] > 0 && values[1] > 0);
+        erig_close(&r);
+        return 1e15 / (double)values[0] / (double)values[1];
+}
+
+/* One processor has two workers, but does not decode twice as fast. */
+static void test_one_processor(void **state) {
+        cpu_set_t all, one;
+        unsigned cpus;
+        int cpu = 0;
+
+        assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+        cpus = MIN(machine_cpus(NULL), 4u);
+        assert_in_range((unsigned)(n_decoding() * 1000 + 0.5), cpus * 995, cpus * 1005);
+        while (!CPU_ISSET(cpu, &all))
+                cpu++;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+        assert_in_range((unsigned)(n_decoding() * 1000 + 0.5), 995, 1005);
+        assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 /* Where bytes are scarce they decide. */
 static void test_full(void **state) {
         struct engine_options o = options();
@@ -191,6 +226,7 @@ static void test_capped(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_by_disk),
+                cmocka_unit_test(test_one_processor),
                 cmocka_unit_test(test_full),
                 cmocka_unit_test(test_set),
                 cmocka_unit_test(test_capped),
