@@ -58,11 +58,23 @@ def check_page(destdir):
     need(folder.endswith('/share/confab/page') and have == want, f'{folder}: {have ^ want}')
 
 
+def check_filter(unit):
+    """Restores need these calls to be fast, and go on without: so nothing else would notice that they are refused."""
+    allowed = {}
+    for words in re.findall(r'^SystemCallFilter=(.*)$', unit, re.M):
+        for word in words.lstrip('~').split():
+            for call in ['sched_setaffinity'] if word == '@resources' else [word]:
+                allowed[call] = not words.startswith('~')
+    for call in 'mincore', 'sched_setaffinity':
+        need(allowed.get(call), f'the unit refuses {call}')
+
+
 def check_upgrade(destdir):
     install(destdir)
     check_gateway(destdir)
     check_page(destdir)
     unit = read(find(destdir, 'confabd.service'))
+    check_filter(unit)
     command = re.search(r'^ExecStart=(.*)$', unit, re.M)[1].split()
     flags = dict(word.lstrip('-').split('=', 1) for word in command[1:])
     need(os.access(destdir + command[0], os.X_OK), f'{command[0]} of the unit is not installed')

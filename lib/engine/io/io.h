@@ -44,8 +44,7 @@ struct job {
         struct list link;
         enum job_kind kind;
         uint64_t owner; /* JOB_TEXT: the owner of the text */
-        /* One of several that do one thing together: its worker keeps off the other workers' processors. */
-        bool in_parts;
+        bool is_part;   /* of one thing, which several jobs do together: workers.c, rule 5 */
         void (*run)(struct engine *engine, struct job *j);
         void (*done)(struct engine *engine, struct job *j);
         int r;

@@ -166,7 +166,7 @@ static void *worker_main(void *arg) {
                         return NULL;
                 writes = writes_blocks(j);
 
-                kept = j->in_parts && thread_keep_to_part(self->index, self->n);
+                kept = j->is_part && thread_keep_to_part(self->index, self->n);
                 run(engine, j);
                 if (kept)
                         thread_keep_to_all();

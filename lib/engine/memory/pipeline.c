@@ -198,7 +198,7 @@ void restore_start(struct engine *engine, struct restore *restore) {
                 *run = (struct restore_run){.restore = restore, .first = n * i / restore->n_runs};
                 run->n = n * (i + 1) / restore->n_runs - run->first;
                 run->job.kind = JOB_RESTORE;
-                run->job.in_parts = restore->n_runs > 1;
+                run->job.is_part = restore->n_runs > 1;
                 run->job.run = run_run;
                 run->job.done = run_done;
         }

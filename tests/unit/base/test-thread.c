@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/thread.h"
+#include "util/cpus.h"
 #include "util/test.h"
-#include <sched.h>
 #include <signal.h>
-#include <string.h>
 
 /* The signals that the thread blocks. */
 static void *look(void *arg) {
@@ -59,31 +58,12 @@ static struct part keep_to_part(unsigned k, unsigned n) {
         return p;
 }
 
-/* What the first thread may run on, for the length of a test: @n of what it could before, or skip. */
-static void limit_cpus(cpu_set_t *was, unsigned n) {
-        cpu_set_t some;
-        unsigned count = 0;
-
-        assert_int_equal(sched_getaffinity(0, sizeof(*was), was), 0);
-        if ((unsigned)CPU_COUNT(was) < n) {
-                print_message("SKIP: fewer than %u processors\n", n);
-                skip();
-        }
-        CPU_ZERO(&some);
-        for (unsigned cpu = 0; cpu < CPU_SETSIZE && count < n; cpu++)
-                if (CPU_ISSET(cpu, was)) {
-                        CPU_SET(cpu, &some);
-                        count++;
-                }
-        assert_int_equal(sched_setaffinity(0, sizeof(some), &some), 0);
-}
-
 static void test_parts(void **state) {
         cpu_set_t all, both;
         struct part a, b, again;
 
         (void)state;
-        limit_cpus(&all, 2);
+        test_limit_cpus(2, &all);
         a = keep_to_part(0, 2);
         b = keep_to_part(1, 2);
         assert_true(a.kept && b.kept);
@@ -97,7 +77,7 @@ static void test_parts(void **state) {
         again = keep_to_part(3, 4);
         assert_true(again.kept);
         assert_true(CPU_EQUAL(&again.inside, &b.inside));
-        assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+        test_restore_cpus(&all);
 }
 
 static void test_one_processor(void **state) {
@@ -105,12 +85,12 @@ static void test_one_processor(void **state) {
         struct part p;
 
         (void)state;
-        limit_cpus(&all, 1);
+        test_limit_cpus(1, &all);
         p = keep_to_part(1, 2);
         assert_false(p.kept);
         assert_true(CPU_EQUAL(&p.inside, &p.before));
         assert_true(CPU_EQUAL(&p.after, &p.before));
-        assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+        test_restore_cpus(&all);
 }
 
 /* A thread that has inherited one processor, when the first thread may run on more. */
@@ -132,10 +112,10 @@ static void test_parts_of_first_now(void **state) {
         cpu_set_t all;
 
         (void)state;
-        limit_cpus(&all, 1);
+        test_limit_cpus(1, &all);
         pthread_barrier_init(&l.widened, NULL, 2);
         assert_int_equal(thread_start(&thread, NULL, keep_late, &l), 0);
-        assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+        test_restore_cpus(&all);
         pthread_barrier_wait(&l.widened);
         assert_int_equal(pthread_join(thread, NULL), 0);
         pthread_barrier_destroy(&l.widened);

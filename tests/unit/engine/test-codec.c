@@ -3,7 +3,6 @@
  * The codec of spilled memory is chosen by what was measured, and remembered: a disk that is said to be
  * slow gives KV, a fast one raw; and memory that was written by several choices comes back the same.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "rig.h"
 #include "spill/spill.h"
 #include "store/store.h"
+#include "util/cpus.h"
 #include "util/test.h"
 
 static struct answer A, expected[4];
@@ -147,20 +147,13 @@ static double n_decoding(void) {
 
 /* One processor has two workers, but does not decode twice as fast. */
 static void test_one_processor(void **state) {
-        cpu_set_t all, one;
-        unsigned cpus;
-        int cpu = 0;
+        unsigned cpus = MIN(machine_cpus(NULL), 4u); /* of four workers at most */
+        cpu_set_t was;
 
-        assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
-        cpus = MIN(machine_cpus(NULL), 4u);
         assert_in_range((unsigned)(n_decoding() * 1000 + 0.5), cpus * 995, cpus * 1005);
-        while (!CPU_ISSET(cpu, &all))
-                cpu++;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+        test_limit_cpus(1, &was);
         assert_in_range((unsigned)(n_decoding() * 1000 + 0.5), 995, 1005);
-        assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+        test_restore_cpus(&was);
 }
 
 /* Where bytes are scarce they decide. */
