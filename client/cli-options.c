@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Command lines: every verb declares its options in tables; the parser and --help work from them.
- */
+/* Command lines: every verb declares its options in tables, from which the parser works, and --help
+ * (cli-help.c). */
 #include "client/cli.h"
 #include <assert.h>
 #include <errno.h>
@@ -198,21 +198,50 @@ static int take_letter(struct cli *cli, const char *arg) {
         return 0;
 }
 
-static const struct cli_command *find_command(const char *name) {
-        for (const struct cli_command *const *c = cli_commands; *c; c++)
-                if (strcmp((*c)->name, name) == 0)
-                        return *c;
-        return NULL;
+const struct cli_command *const *cli_path_commands(const struct cli_path *path) {
+        return path->n ? path->at[path->n - 1]->commands : cli_commands;
 }
 
+bool cli_path_add(struct cli_path *path, const char *word) {
+        const struct cli_command *const *c = cli_path_commands(path);
+
+        for (; c && *c; c++)
+                if (strcmp((*c)->name, word) == 0) {
+                        assert(path->n < CLI_PATH_MAX); /* tables are not deeper */
+                        path->at[path->n++] = *c;
+                        return true;
+                }
+        return false;
+}
+
+const char *cli_path_name(char buf[CLI_PATH_NAME_MAX], const struct cli_path *path) {
+        size_t size = 0;
+
+        *buf = 0;
+        for (size_t i = 0; i < path->n && size < CLI_PATH_NAME_MAX; i++)
+                size += (size_t)snprintf(buf + size, CLI_PATH_NAME_MAX - size, "%s%s", i ? " " : "",
+                        path->at[i]->name);
+        return buf;
+}
+
+int cli_unknown_command(struct cli *cli, const struct cli_path *path, const char *word) {
+        char name[CLI_PATH_NAME_MAX];
+
+        if (path->n)
+                return cli_usage(
+                        cli, "unknown command '%s' of %s", word, cli_path_name(name, path));
+        return cli_usage(cli, "unknown command '%s'", word);
+}
+
+/* A word is the command, as long as that is not a verb, then an argument of the verb. */
 static int take_word(struct cli *cli, const char *word) {
-        if (cli->command) {
-                cli->args[cli->n_args++] = word;
+        if (cli_path_commands(&cli->path)) {
+                if (!cli_path_add(&cli->path, word))
+                        return cli_unknown_command(cli, &cli->path, word);
+                cli->command = cli->path.at[cli->path.n - 1];
                 return 0;
         }
-        cli->command = find_command(word);
-        if (!cli->command)
-                return cli_usage(cli, "unknown command '%s'", word);
+        cli->args[cli->n_args++] = word;
         return 0;
 }
 
@@ -226,6 +255,7 @@ static bool wants_json(int argc, char **argv) {
 }
 
 int cli_parse(struct cli *cli, int argc, char **argv) {
+        char name[CLI_PATH_NAME_MAX];
         bool words_only = false;
         int r = 0;
 
@@ -251,56 +281,12 @@ int cli_parse(struct cli *cli, int argc, char **argv) {
                 return 0;
         if (!cli->command)
                 return cli_usage(cli, "no command given");
+        cli_path_name(name, &cli->path);
+        if (cli->command->commands)
+                return cli_usage(cli, "%s needs a command", name);
         if (cli->n_args < cli->command->min_args)
-                return cli_usage(cli, "%s needs more arguments", cli->command->name);
+                return cli_usage(cli, "%s needs more arguments", name);
         if (cli->n_args > cli->command->max_args)
-                return cli_usage(cli, "%s takes fewer arguments (quote what has spaces)",
-                        cli->command->name);
+                return cli_usage(cli, "%s takes fewer arguments (quote what has spaces)", name);
         return 0;
-}
-
-/* ---- help ---- */
-
-static void help_options(struct cli *cli, const struct cli_option *o) {
-        for (; o && o->name; o++) {
-                char left[48];
-
-                snprintf(left, sizeof(left), "%s%s--%s%s%s", o->letter ? "-" : "",
-                        o->letter ? (const char[]){o->letter, ',', ' ', 0} : "", o->name,
-                        o->arg ? " " : "", o->arg ? o->arg : "");
-                cli_printf(cli, "  %-26s %s%s\n", left, o->help, o->repeat ? " (repeatable)" : "");
-        }
-}
-
-static void help_program(struct cli *cli) {
-        cli_printf(cli,
-                "Usage: confab [--socket PATH] [--json] COMMAND [ARGUMENTS]\n\n"
-                "Talk to confabd, the session daemon for local language models.\n\nCommands:\n");
-        for (const struct cli_command *const *c = cli_commands; *c; c++) {
-                char left[64];
-
-                snprintf(left, sizeof(left), "%s %s", (*c)->name, (*c)->args);
-                cli_printf(cli, "  %-26s %s\n", left, (*c)->summary);
-        }
-        cli_printf(cli, "\nOptions of every command:\n");
-        help_options(cli, cli_global_options);
-        cli_printf(cli, "\nNAME is a conversation's name, or its number as 12 or '#12'.\n"
-                        "'confab COMMAND --help' says more about a command; see also confab(1).\n");
-}
-
-void cli_help(struct cli *cli, const struct cli_command *c) {
-        if (!c) {
-                help_program(cli);
-                return;
-        }
-        cli_printf(cli, "Usage: confab %s%s%s%s\n\n%s.\n", c->name, *c->args ? " " : "", c->args,
-                c->options[0] ? " [OPTIONS]" : "", c->summary);
-        if (c->help)
-                cli_printf(cli, "\n%s\n", c->help);
-        if (c->options[0])
-                cli_printf(cli, "\nOptions:\n");
-        for (size_t i = 0; i < ARRAY_SIZE(c->options); i++)
-                help_options(cli, c->options[i]);
-        cli_printf(cli, "\nOptions of every command:\n");
-        help_options(cli, cli_global_options);
 }

@@ -138,17 +138,17 @@ int cli_error(struct cli *cli, int status, const char *code, const char *fmt, ..
 }
 
 int cli_usage(struct cli *cli, const char *fmt, ...) {
+        _cleanup_(buf_deinit) struct buf line = BUF_NULL;
+        char name[CLI_PATH_NAME_MAX];
         va_list ap;
 
         va_start(ap, fmt);
         fail(cli, CLI_CODE_USAGE, fmt, ap);
         va_end(ap);
-        if (cli->command)
-                fprintf(stderr, "Usage: confab %s%s%s%s\nTry 'confab %s --help'.\n",
-                        cli->command->name, *cli->command->args ? " " : "", cli->command->args,
-                        cli->command->options[0] ? " [OPTIONS]" : "", cli->command->name);
-        else
-                fprintf(stderr, "Try 'confab --help'.\n");
+        if (cli->command && cli_usage_line(&line, &cli->path) == 0)
+                fprintf(stderr, "Usage: %s\n", (const char *)line.data);
+        cli_path_name(name, &cli->path);
+        fprintf(stderr, "Try 'confab %s%s--help'.\n", name, *name ? " " : "");
         return CLI_USAGE;
 }
 

@@ -53,20 +53,42 @@ struct cli_value {
         };
 };
 
+/* What a command is for: --help lists those of one purpose together, "more" at the end. */
+enum cli_purpose {
+        CLI_PURPOSE_MORE,
+        CLI_PURPOSE_TALK,   /* what is said, and what comes back */
+        CLI_PURPOSE_KEEP,   /* conversations: made, changed, closed, carried elsewhere */
+        CLI_PURPOSE_LOOK,   /* what there is */
+        CLI_PURPOSE_MEMORY, /* where memory is */
+        CLI_PURPOSE_RUN,    /* the daemon: for those who run it */
+        CLI_N_PURPOSES
+};
+
 struct cli;
+/* A command is a verb, with run(), or a group of @commands, without one: as in "confab admin users". */
 struct cli_command {
-        const char *name;
-        const char *args; /* as in its usage line */
+        const char *name; /* one word: of "confab admin users" it is "users" */
+        const char *args; /* as in its usage line; of a group NULL */
         size_t min_args, max_args;
-        const char *summary; /* one line */
-        const char *help;    /* paragraphs, or NULL */
-        const struct cli_option *options[4];
+        enum cli_purpose purpose;                  /* of commands in a group: not looked at */
+        const char *summary;                       /* one line */
+        const char *help;                          /* paragraphs, or NULL */
+        const struct cli_option *options[4];       /* of a group: none */
+        const struct cli_command *const *commands; /* NULL-terminated; or NULL */
         bool binary; /* its output is neither text nor JSON, whatever the options say */
-        int (*run)(struct cli *cli); /* enum cli_status */
+        int (*run)(struct cli *cli); /* enum cli_status; of a group NULL */
+};
+
+/* Where a command is: at[0] is one of cli_commands, each further one a command of the one before. */
+#define CLI_PATH_MAX 4
+struct cli_path {
+        const struct cli_command *at[CLI_PATH_MAX];
+        size_t n;
 };
 
 struct cli {
-        const struct cli_command *command;
+        const struct cli_command *command; /* the last one of @path, or NULL */
+        struct cli_path path;
         const char **args; /* owned array of borrowed strings */
         size_t n_args;
         struct cli_value *values; /* owned */
@@ -99,12 +121,24 @@ extern const struct cli_option cli_generate_options[]; /* when to stop, and what
         }
 int cli_overflow(struct cli *cli, struct confab_request *r);
 
-/* Parse argv[1..]; cli->command is set unless --help or --version came without a verb. 0, or
- * CLI_USAGE after reporting why. */
+/* Parse argv[1..]; cli->command is a verb, unless --help or --version came with a group or with
+ * nothing. 0, or CLI_USAGE after reporting why. */
 int cli_parse(struct cli *cli, int argc, char **argv);
+/* Append to @path the command that @word names there: false, there is no such one. */
+bool cli_path_add(struct cli_path *path, const char *word);
+/* The commands that @path's last one groups, or all of the program; NULL if that is a verb. */
+const struct cli_command *const *cli_path_commands(const struct cli_path *path);
+/* "admin users" in @buf; "" for the program itself. */
+#define CLI_PATH_NAME_MAX 128
+const char *cli_path_name(char buf[CLI_PATH_NAME_MAX], const struct cli_path *path);
+/* Report that no command at @path has the name @word: CLI_USAGE. */
+int cli_unknown_command(struct cli *cli, const struct cli_path *path, const char *word);
 /* Parse a number of at most @max: decimal digits, nothing else. */
 bool cli_parse_uint(const char *s, uint64_t max, uint64_t *ret);
-void cli_help(struct cli *cli, const struct cli_command *command); /* NULL: of the program */
+/* Print the help of a command; of the program, if the path is empty. */
+void cli_help(struct cli *cli, const struct cli_path *path);
+/* "confab say NAME [TEXT|-] [OPTIONS]" into @b. -ERR_NOMEM. */
+int cli_usage_line(struct buf *b, const struct cli_path *path);
 /* The last value of option @name of the command, or NULL. */
 const struct cli_value *cli_get(const struct cli *cli, const char *name);
 /* All values of a repeatable option, in order: *it starts at 0. */

@@ -14,6 +14,7 @@ const struct cli_command cmd_cancel = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_TALK,
         .summary = "Stop what a conversation is doing",
         .help = "A reply that is being generated ends there and is kept.",
         .run = run,

@@ -174,6 +174,7 @@ const struct cli_command cmd_carry = {
         .args = "NAME | --all",
         .min_args = 0,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_KEEP,
         .summary = "Carry conversations of another model over to this one",
         .help = "What was said is written anew with this model's tokens and chat format. Until "
                 "that "

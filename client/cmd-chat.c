@@ -304,6 +304,7 @@ const struct cli_command cmd_chat = {
         .name = "chat",
         .args = "[NAME]",
         .max_args = 1,
+        .purpose = CLI_PURPOSE_TALK,
         .summary = "Talk line by line, in NAME or a new conversation",
         .help = "NAME is opened if it does not exist. On a terminal lines can be edited and "
                 "recalled,\n"

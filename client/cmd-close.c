@@ -14,6 +14,7 @@ const struct cli_command cmd_close = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_KEEP,
         .summary = "Forget a conversation for good",
         .help = "Its forks live on.",
         .run = run,

@@ -41,6 +41,7 @@ const struct cli_command cmd_edit = {
         .args = "NAME TURN [TEXT|-]",
         .min_args = 2,
         .max_args = 3,
+        .purpose = CLI_PURPOSE_TALK,
         .summary = "Say something else at an earlier turn, and go on from there",
         .help = "TURN is the number of a user's turn, as 'show' counts them. TEXT and its reply "
                 "replace it and\nwhat follows, which stay if the request is refused. A fork made "

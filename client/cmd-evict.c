@@ -39,6 +39,7 @@ const struct cli_command cmd_evict = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_MEMORY,
         .summary = "Put the memory of a conversation into its spill files",
         .help = "Its next reply brings it back. What cannot be written is dropped and has to be "
                 "computed\nagain: that is told, and the exit status is 1.",

@@ -61,6 +61,7 @@ const struct cli_command cmd_export = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_KEEP,
         .summary = "Write a conversation to standard output, for import",
         .help = "Transcript, tokens and memory. The memory is of use to a daemon with the same "
                 "model "

@@ -37,6 +37,7 @@ const struct cli_command cmd_fork = {
         .args = "NAME [NEW]",
         .min_args = 1,
         .max_args = 2,
+        .purpose = CLI_PURPOSE_KEEP,
         .summary = "Make a second conversation that begins like NAME",
         .help = "Prints the name of the new one; without NEW the daemon chooses it. Both share "
                 "the\n"

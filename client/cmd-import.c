@@ -35,6 +35,7 @@ const struct cli_command cmd_import = {
         .name = "import",
         .args = "[NAME]",
         .max_args = 1,
+        .purpose = CLI_PURPOSE_KEEP,
         .summary = "Make a conversation of an export and print its name",
         .help = "Reads standard input. Without NAME it gets the name that it had, or another if "
                 "that is taken.\nThe file may come from anywhere: memory that another daemon "

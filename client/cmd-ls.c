@@ -199,6 +199,7 @@ static const struct cli_option options[] = {
 const struct cli_command cmd_ls = {
         .name = "ls",
         .args = "",
+        .purpose = CLI_PURPOSE_LOOK,
         .summary = "List the conversations",
         .help = "STATE is where the memory is: resident, partial, spilled or cold (only the tokens "
                 "are\n"

@@ -82,6 +82,7 @@ static int run(struct cli *cli) {
 const struct cli_command cmd_model = {
         .name = "model",
         .args = "",
+        .purpose = CLI_PURPOSE_LOOK,
         .summary = "Tell about the model that the daemon serves",
         .run = run,
 };

@@ -38,6 +38,7 @@ const struct cli_command cmd_open = {
         .name = "open",
         .args = "[NAME]",
         .max_args = 1,
+        .purpose = CLI_PURPOSE_KEEP,
         .summary = "Open a new conversation and print its name",
         .help = "Without NAME the daemon chooses one. The sampling options become the "
                 "conversation's\n"

@@ -38,6 +38,7 @@ const struct cli_command cmd_publish = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_MEMORY,
         .summary = "Share the memory of a beginning with all users",
         .help = "For root and the admin group. Conversations of any user that begin with the same "
                 "tokens\nneed not compute them. What was published counts as known to everybody: "

@@ -20,6 +20,7 @@ const struct cli_command cmd_regenerate = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_TALK,
         .summary = "Drop the last reply and give another",
         .help = "A message without a reply, because that was cancelled, gets one. A fork made "
                 "before "

@@ -40,6 +40,7 @@ const struct cli_command cmd_rewind = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_KEEP,
         .summary = "Take back the end of a conversation",
         .help = "Forks keep what is taken back here. A reply that is cut in its middle is "
                 "continued "

@@ -75,6 +75,7 @@ const struct cli_command cmd_say = {
         .args = "NAME [TEXT|-]",
         .min_args = 1,
         .max_args = 2,
+        .purpose = CLI_PURPOSE_TALK,
         .summary = "Say something and print the reply as it comes",
         .help = "TEXT may be '-', or missing, to read standard input; its last newline is dropped\n"
                 "unless --raw is given. With a TEXT, a pipe or file on standard input is said "

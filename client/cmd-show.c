@@ -107,6 +107,7 @@ const struct cli_command cmd_show = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_LOOK,
         .summary = "Show a conversation with all of its turns",
         .help = "The numbers of the turns are what 'fork --at', 'rewind --to-turn' and 'edit' "
                 "take.",

@@ -107,6 +107,7 @@ static int run(struct cli *cli) {
 const struct cli_command cmd_stats = {
         .name = "stats",
         .args = "",
+        .purpose = CLI_PURPOSE_RUN,
         .summary = "Show the daemon's figures",
         .help = "One name and number on each line, in groups whose titles begin with '#'; the "
                 "names "

@@ -176,6 +176,7 @@ static int run(struct cli *cli) {
 const struct cli_command cmd_tree = {
         .name = "tree",
         .args = "",
+        .purpose = CLI_PURPOSE_LOOK,
         .summary = "Draw which conversation was forked from which",
         .help = "With --json it is a flat list, parents before children, with the depth of each.",
         .run = run,

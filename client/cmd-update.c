@@ -50,6 +50,7 @@ const struct cli_command cmd_update = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_KEEP,
         .summary = "Change a conversation's name and defaults",
         .help = "What is not given stays as it is. The sampling options become the "
                 "conversation's\n"

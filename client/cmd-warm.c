@@ -14,6 +14,7 @@ const struct cli_command cmd_warm = {
         .args = "NAME",
         .min_args = 1,
         .max_args = 1,
+        .purpose = CLI_PURPOSE_MEMORY,
         .summary = "Bring a conversation into RAM ahead of need",
         .help = "Waits until it is there.",
         .run = run,

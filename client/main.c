@@ -1,36 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The confab command: find the verb and run it. */
-#include "client/cli-commands.h"
+#include "client/cli.h"
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
-
-const struct cli_command *const cli_commands[] = {
-        &cmd_open,
-        &cmd_say,
-        &cmd_chat,
-        &cmd_regenerate,
-        &cmd_edit,
-        &cmd_fork,
-        &cmd_rewind,
-        &cmd_update,
-        &cmd_carry,
-        &cmd_close,
-        &cmd_ls,
-        &cmd_show,
-        &cmd_tree,
-        &cmd_warm,
-        &cmd_evict,
-        &cmd_cancel,
-        &cmd_export,
-        &cmd_import,
-        &cmd_publish,
-        &cmd_stats,
-        &cmd_model,
-        &cmd_tokenize,
-        &cmd_acp,
-        NULL,
-};
 
 /* If a standard stream is closed, the socket would get its number and be read or written in its
  * place. So /dev/null gets the number instead, opened for reading: standard input is then empty,
@@ -52,7 +25,7 @@ static int run(struct cli *cli, int argc, char **argv) {
         if (status)
                 return status;
         if (cli->help)
-                cli_help(cli, cli->command);
+                cli_help(cli, &cli->path);
         else if (cli->version)
                 cli_printf(cli, "confab %s\n", CONFAB_VERSION);
         else

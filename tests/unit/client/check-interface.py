@@ -38,7 +38,7 @@ def options_of(*args):
 
 page = (root / 'docs/confab.1').read_text().replace('\\-', '-').replace('\\(aq', "'")
 text, options = options_of()
-verbs = re.findall(r'^  ([a-z]+)', text.split('Commands:')[1].split('Options')[0], re.M)
+verbs = re.findall(r'^  ([a-z]+)', text.split('Options of every command')[0], re.M)
 if len(verbs) < 15:
     bad.append('--help lists too few verbs')
 for verb in verbs:

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+
+const struct cli_command *const cli_commands[] = {
+        &cmd_open,
+        &cmd_say,
+        &cmd_chat,
+        &cmd_regenerate,
+        &cmd_edit,
+        &cmd_fork,
+        &cmd_rewind,
+        &cmd_update,
+        &cmd_carry,
+        &cmd_close,
+        &cmd_ls,
+        &cmd_show,
+        &cmd_tree,
+        &cmd_warm,
+        &cmd_evict,
+        &cmd_cancel,
+        &cmd_export,
+        &cmd_import,
+        &cmd_publish,
+        &cmd_stats,
+        &cmd_model,
+        &cmd_tokenize,
+        &cmd_acp,
+        &cmd_help,
+        NULL,
+};

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* The parser of command lines, and the help, with a table of commands made up here. */
+#include "client/cli.h"
+#include "util/test.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static int run_nothing(struct cli *cli) {
+        return 0;
+}
+
+static const struct cli_option options[] = {
+        {"sort", "KEY", CLI_STRING, .help = "order of the lines"},
+        {.name = NULL},
+};
+static const struct cli_command cmd_users = {.name = "users",
+                                        .args = "[USER]",
+                                        .max_args = 1,
+                                        .summary = "What each user holds",
+                                        .options = {options},
+                                        .run = run_nothing},
+                                cmd_drain = {.name = "drain",
+                                        .args = "",
+                                        .summary = "Finish, and take nothing new",
+                                        .run = run_nothing},
+                                cmd_quota_set = {.name = "set",
+                                        .args = "USER N",
+                                        .min_args = 2,
+                                        .max_args = 2,
+                                        .summary = "Give a user a limit",
+                                        .run = run_nothing};
+static const struct cli_command *const quota_commands[] = {&cmd_quota_set, NULL};
+static const struct cli_command cmd_quota = {
+        .name = "quota", .summary = "Limits of users", .commands = quota_commands};
+static const struct cli_command *const admin_commands[] = {
+        &cmd_users, &cmd_drain, &cmd_quota, NULL};
+static const struct cli_command cmd_admin = {.name = "admin",
+                                        .purpose = CLI_PURPOSE_RUN,
+                                        .summary = "Look after the daemon",
+                                        .help = "For the admin group.",
+                                        .commands = admin_commands},
+                                cmd_ls = {.name = "ls",
+                                        .args = "",
+                                        .summary = "List",
+                                        .run = run_nothing};
+
+const struct cli_command *const cli_commands[] = {&cmd_admin, &cmd_ls, NULL};
+
+/* ---- one command line ---- */
+
+struct line {
+        struct cli cli;
+        int status;
+        char err[4096]; /* what was said on standard error */
+};
+
+/* As from main(); the words outlive the line. */
+static void parse(struct line *line, const char *const *words) {
+        int saved = dup(STDERR_FILENO), fd = memfd_create("stderr", MFD_CLOEXEC), argc = 1;
+        char program[] = "confab", *argv[32] = {program};
+        ssize_t n;
+
+        *line = (struct line){.status = -1};
+        for (; words[argc - 1]; argc++)
+                argv[argc] = (char *)(uintptr_t)words[argc - 1];
+        assert_true(saved >= 0 && fd >= 0);
+        assert_true(dup2(fd, STDERR_FILENO) >= 0);
+        line->status = cli_parse(&line->cli, argc, argv);
+        assert_true(dup2(saved, STDERR_FILENO) >= 0);
+        n = pread(fd, line->err, sizeof(line->err) - 1, 0);
+        assert_true(n >= 0);
+        close(fd);
+        close(saved);
+}
+#define PARSE(line, ...) parse((line), (const char *const[]){__VA_ARGS__, NULL})
+
+static void line_end(struct line *line) {
+        free(line->cli.args);
+        free(line->cli.values);
+        buf_deinit(&line->cli.out);
+}
+
+static void check_wrong(const char *const *words, const char *err) {
+        struct line line;
+
+        parse(&line, words);
+        assert_int_equal(line.status, CLI_USAGE);
+        if (!strstr(line.err, err))
+                print_message("%s", line.err);
+        assert_non_null(strstr(line.err, err));
+        line_end(&line);
+}
+#define WRONG(err, ...) check_wrong((const char *const[]){__VA_ARGS__, NULL}, err)
+
+/* ---- commands of commands ---- */
+
+static void test_commands(void **state) {
+        char name[CLI_PATH_NAME_MAX];
+        struct line line;
+
+        PARSE(&line, "ls");
+        assert_int_equal(line.status, 0);
+        assert_ptr_equal(line.cli.command, &cmd_ls);
+        assert_string_equal(cli_path_name(name, &line.cli.path), "ls");
+        line_end(&line);
+
+        PARSE(&line, "--json", "admin", "--tenant", "t", "users", "--sort=ram", "users");
+        assert_int_equal(line.status, 0);
+        assert_ptr_equal(line.cli.command, &cmd_users);
+        assert_true(line.cli.json);
+        assert_string_equal(line.cli.tenant, "t");
+        assert_string_equal(cli_get(&line.cli, "sort")->s, "ram");
+        assert_int_equal(line.cli.n_args, 1); /* no command: an argument of one */
+        assert_string_equal(line.cli.args[0], "users");
+        line_end(&line);
+
+        PARSE(&line, "admin", "quota", "--", "set", "--all", "5");
+        assert_int_equal(line.status, 0);
+        assert_ptr_equal(line.cli.command, &cmd_quota_set);
+        assert_int_equal(line.cli.n_args, 2);
+        assert_string_equal(line.cli.args[0], "--all");
+        assert_string_equal(cli_path_name(name, &line.cli.path), "admin quota set");
+        line_end(&line);
+}
+
+static void test_wrong_commands(void **state) {
+        static const char *const none[] = {NULL};
+
+        check_wrong(none, "confab: no command given\nTry 'confab --help'.\n");
+        WRONG("confab: admin needs a command\nUsage: confab admin COMMAND [ARGUMENTS]\n"
+              "Try 'confab admin --help'.\n",
+                "admin");
+        WRONG("confab: admin quota needs a command\n"
+              "Usage: confab admin quota COMMAND [ARGUMENTS]\n"
+              "Try 'confab admin quota --help'.\n",
+                "admin", "quota", "--json");
+        WRONG("confab: unknown command 'shout' of admin\n", "admin", "shout");
+        WRONG("confab: unknown command 'users'\n", "users");
+        WRONG("confab: admin quota set needs more arguments\n"
+              "Usage: confab admin quota set USER N\nTry 'confab admin quota set --help'.\n",
+                "admin", "quota", "set", "a");
+        WRONG("confab: admin drain takes fewer arguments", "admin", "drain", "now");
+        WRONG("confab: unknown option --sort\n", "admin", "--sort=ram", "users");
+        WRONG("confab: unknown option --sort\nUsage: confab admin drain\n", "admin", "drain",
+                "--sort=ram");
+        WRONG("Usage: confab admin users [USER] [OPTIONS]\n", "admin", "users", "--loud");
+}
+
+/* ---- help ---- */
+
+static void check_help(const char *const *words, const char *const *wanted) {
+        struct line line;
+
+        parse(&line, words);
+        assert_int_equal(line.status, 0);
+        assert_true(line.cli.help);
+        cli_help(&line.cli, &line.cli.path);
+        for (; *wanted; wanted++) {
+                if (!strstr((const char *)line.cli.out.data, *wanted))
+                        print_message("%s", (const char *)line.cli.out.data);
+                assert_non_null(strstr((const char *)line.cli.out.data, *wanted));
+        }
+        line_end(&line);
+}
+
+static void test_help(void **state) {
+        static const char *const none[] = {"--help", NULL}, *const admin[] = {"admin", "-h", NULL},
+                                 *const users[] = {"--help", "admin", "users", NULL};
+
+        check_help(none, (const char *const[]){"Usage: confab [", "\nThe daemon:\n  admin COMMAND",
+                                 "\nMore:\n  ls ", "  --socket PATH", NULL});
+        check_help(admin,
+                (const char *const[]){
+                        "Usage: confab admin COMMAND [ARGUMENTS]\n\nLook after the daemon.\n\n"
+                        "For the admin group.\n\nCommands:\n  users [USER] ",
+                        "\n  quota COMMAND", "\nOptions of every command:\n", NULL});
+        check_help(users, (const char *const[]){"Usage: confab admin users [USER] [OPTIONS]\n",
+                                  "\nOptions:\n  --sort KEY ", NULL});
+}
+
+/* What "confab help" walks. */
+static void test_path(void **state) {
+        struct cli_path path = {.n = 0};
+
+        assert_false(cli_path_add(&path, "users"));
+        assert_true(cli_path_add(&path, "admin"));
+        assert_false(cli_path_add(&path, "admin"));
+        assert_true(cli_path_add(&path, "users"));
+        assert_null(cli_path_commands(&path));
+        assert_false(cli_path_add(&path, "users")); /* a verb has no commands */
+        assert_int_equal(path.n, 2);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_commands),
+                cmocka_unit_test(test_wrong_commands),
+                cmocka_unit_test(test_help),
+                cmocka_unit_test(test_path),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
