@@ -5,6 +5,8 @@
 #include "client/socket-path.h"
 #include <string.h>
 
+#define NEAR_NAMES 1000u /* of so many conversations, used last, names are suggested */
+
 char *cli_socket_path(const struct cli *cli) {
         return cli->socket ? strdup(cli->socket) : socket_path_find();
 }
@@ -37,13 +39,44 @@ int cli_connect(struct cli *cli) {
         return cli_fail(cli, &e);
 }
 
+/* ---- names that nothing has ---- */
+
+static void near_event(void *userdata, const struct confab_event *event) {
+        struct cli_suggest *s = userdata;
+
+        if (event->kind != CONFAB_EVENT_CONVERSATIONS)
+                return;
+        for (size_t i = 0; i < event->conversations->n_items; i++)
+                cli_suggest_try(s, event->conversations->items[i].name);
+}
+
+void cli_add_near_names(struct cli *cli, const struct confab_request *r, struct confab_error *e) {
+        struct confab_request list = CONFAB_REQUEST_INIT;
+        struct cli_suggest s = {.word = r->conversation};
+        _cleanup_(buf_deinit) struct buf near = BUF_NULL;
+        size_t size = strlen(e->message);
+
+        if (!cli->err_tty || cli->json || !r->conversation || r->conversation_id ||
+                !confab_error_is(e, CONFAB_NOT_FOUND))
+                return;
+        list.verb = CONFAB_LIST;
+        list.order = CONFAB_ORDER_UPDATED;
+        list.limit = NEAR_NAMES;
+        if (confab_call(cli->confab, &list, near_event, &s, NULL) == 0 &&
+                cli_suggest_put(&s, "", &near) == 0 && near.size < sizeof(e->message) - size)
+                memcpy(e->message + size, near.data ? (char *)near.data : "", near.size + 1);
+}
+
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata) {
         struct confab_error e;
         int status = cli_connect(cli);
 
         if (status)
                 return status;
-        return confab_call(cli->confab, r, fn, userdata, &e) < 0 ? cli_fail(cli, &e) : 0;
+        if (confab_call(cli->confab, r, fn, userdata, &e) == 0)
+                return 0;
+        cli_add_near_names(cli, r, &e);
+        return cli_fail(cli, &e);
 }
 
 int cli_ref(struct cli *cli, const char *name, struct confab_request *r) {

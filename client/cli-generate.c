@@ -18,9 +18,12 @@
 #define CONSTRAINT_MAX ((size_t)256 << 10) /* bytes; the daemon takes no more */
 
 const struct cli_option cli_sampling_options[] = {
-        {"temperature", "T", CLI_FLOAT, .max = 100, .help = "0: always the likeliest token"},
-        {"top-k", "K", CLI_UINT, .max_uint = UINT32_MAX, .help = "only the K likeliest (0: all)"},
-        {"top-p", "P", CLI_FLOAT, .max = 1, .help = "only the likeliest that make up P"},
+        {"temperature", "T", CLI_FLOAT, .letter = 't', .max = 100,
+                .help = "0: always the likeliest token"},
+        {"top-k", "K", CLI_UINT, .letter = 'k', .max_uint = UINT32_MAX,
+                .help = "only the K likeliest (0: all)"},
+        {"top-p", "P", CLI_FLOAT, .letter = 'p', .max = 1,
+                .help = "only the likeliest that make up P"},
         {"min-p", "P", CLI_FLOAT, .max = 1, .help = "only those above P times the likeliest"},
         {"repetition-penalty", "X", CLI_FLOAT, .min = 0.01, .max = 100,
                 .help = "divide the logits of tokens seen before (1: off)"},
@@ -30,26 +33,28 @@ const struct cli_option cli_sampling_options[] = {
                 .help = "the same for each time seen"},
         {"penalty-last-n", "N", CLI_UINT, .max_uint = UINT32_MAX,
                 .help = "how far back the penalties look"},
-        {"seed", "N", CLI_UINT, .max_uint = UINT64_MAX, .help = "same seed, same text"},
+        {"seed", "N", CLI_UINT, .letter = 'S', .max_uint = UINT64_MAX,
+                .help = "same seed, same text"},
         {"logit-bias", "ID=B", CLI_BIAS, .repeat = true,
                 .help = "add B to token ID's logit; -inf forbids it"},
         {.name = NULL},
 };
 
 const struct cli_option cli_generate_options[] = {
-        {"max-tokens", "N", CLI_UINT, .max_uint = UINT32_MAX - 1,
+        {"max-tokens", "N", CLI_UINT, .letter = 'm', .max_uint = UINT32_MAX - 1,
                 .help = "longest reply (0: only take in the input)"},
         {"stop", "TEXT", CLI_STRING, .repeat = true, .help = "end the reply before TEXT"},
         {"logprobs", "N", CLI_UINT, .max_uint = 32768,
                 .help = "log-probabilities, N alternatives each (shown with --json)"},
         {"ignore-eos", NULL, CLI_FLAG, .help = "never choose a token that would end it"},
-        {"background", NULL, CLI_FLAG, .help = "give way to interactive requests"},
-        {"wait", NULL, CLI_FLAG, .help = "wait while another request holds the conversation"},
+        {"background", NULL, CLI_FLAG, .letter = 'b', .help = "give way to interactive requests"},
+        {"wait", NULL, CLI_FLAG, .letter = 'w',
+                .help = "wait while another request holds the conversation"},
         {"json-schema", "FILE", CLI_STRING, .help = "the reply is JSON that meets this schema"},
         {"grammar", "FILE", CLI_STRING, .help = "the reply is what this GBNF generates"},
         {"tool-choice", "required|NAME", CLI_STRING,
                 .help = "the reply is a call of a tool, or of this one"},
-        {"reasoning", "show|hide|only", CLI_STRING,
+        {"reasoning", "show|hide|only", CLI_STRING, .letter = 'R',
                 .help = "show: dimmed, or on standard error; only: nothing else"},
         {.name = NULL},
 };
@@ -226,6 +231,7 @@ struct run {
         struct cli *cli;
         uint64_t id;
         bool detach, ended, accepted;
+        struct confab_error not_found; /* to be told after the events; else empty */
         struct cli_parts parts;
         int status;
 };
@@ -286,6 +292,10 @@ static void run_error(struct run *run, const struct confab_error *e) {
         }
         if (n_interrupts && confab_error_is(e, CONFAB_CANCELLED)) {
                 run->status = CLI_INTERRUPTED;
+                return;
+        }
+        if (confab_error_is(e, CONFAB_NOT_FOUND)) {
+                run->not_found = *e;
                 return;
         }
         cli_complain(run->cli, "%s", e->message);
@@ -376,6 +386,10 @@ int cli_generate_or_conflict(
                 run_loop(&run);
         sigaction(SIGINT, &old, NULL);
         cli_parts_end(&run.parts);
+        if (*run.not_found.code) {
+                cli_add_near_names(cli, r, &run.not_found);
+                cli_complain(cli, "%s", run.not_found.message);
+        }
         if (run.id && !run.ended) /* no event may come for it any more */
                 cli->confab = confab_free(cli->confab);
         return run.status;

@@ -3,6 +3,7 @@
 #include "client/cli.h"
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 int cli_usage_line(struct buf *b, const struct cli_path *path) {
         const struct cli_command *c = path->n ? path->at[path->n - 1] : NULL;
@@ -17,14 +18,83 @@ int cli_usage_line(struct buf *b, const struct cli_path *path) {
                 c->options[0] ? " [OPTIONS]" : "");
 }
 
+/* ---- columns ---- */
+
+#define LEFT_COLUMNS 26 /* of options and commands, behind two spaces */
+#define WIDTH_MIN 40u
+#define WIDTH_MAX 100u /* longer lines are hard to read */
+#define WIDTH_PIPE 80u
+
+static size_t width(const struct cli *cli) {
+        struct winsize size;
+
+        if (!cli->out_tty || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+                return WIDTH_PIPE;
+        return size.ws_col < WIDTH_MIN   ? WIDTH_MIN
+               : size.ws_col > WIDTH_MAX ? WIDTH_MAX
+                                         : size.ws_col;
+}
+
+/* Print the words of @s, to the end of a line, in lines that begin in column @indent; the first one
+ * has reached that column. */
+static void put_words(struct cli *cli, const char *s, size_t n, size_t indent) {
+        size_t end = width(cli), column = indent;
+
+        for (size_t i = 0, size; i < n; i += size) {
+                i += strspn(s + i, " \n");
+                size = i < n ? MIN(strcspn(s + i, " \n"), n - i) : 0;
+                if (size == 0)
+                        break;
+                if (column > indent && column + 1 + size > end) {
+                        cli_printf(cli, "\n%*s", (int)indent, "");
+                        column = indent;
+                } else if (column > indent) {
+                        cli_printf(cli, " ");
+                        column++;
+                }
+                cli_printf(cli, "%.*s", (int)size, s + i);
+                column += size;
+        }
+        cli_printf(cli, "\n");
+}
+
+/* Paragraphs, with an empty line between; one that begins with a space is printed as it is. */
+static void put_paragraphs(struct cli *cli, const char *s) {
+        while (*s) {
+                const char *end = strstr(s, "\n\n");
+                size_t n = end ? (size_t)(end - s) : strlen(s);
+
+                if (*s == ' ')
+                        cli_printf(cli, "%.*s\n", (int)n, s);
+                else
+                        put_words(cli, s, n, 0);
+                s += n;
+                if (*s)
+                        cli_printf(cli, "\n");
+                s += strspn(s, "\n");
+        }
+}
+
+/* @left, and @right beside it, or below if that is too long. */
+static void put_row(struct cli *cli, const char *left, const char *right) {
+        bool below = strlen(left) > LEFT_COLUMNS;
+
+        cli_printf(cli, "  %-*s%s%*s", LEFT_COLUMNS, left, below ? "\n" : " ",
+                below ? LEFT_COLUMNS + 3 : 0, "");
+        put_words(cli, right, strlen(right), LEFT_COLUMNS + 3);
+}
+
+/* ---- rows ---- */
+
 static void help_options(struct cli *cli, const struct cli_option *o) {
         for (; o && o->name; o++) {
-                char left[48];
+                char left[64], right[256];
 
-                snprintf(left, sizeof(left), "%s%s--%s%s%s", o->letter ? "-" : "",
+                snprintf(left, sizeof(left), "%s%s--%s%s%s", o->letter ? "-" : "    ",
                         o->letter ? (const char[]){o->letter, ',', ' ', 0} : "", o->name,
                         o->arg ? " " : "", o->arg ? o->arg : "");
-                cli_printf(cli, "  %-26s %s%s\n", left, o->help, o->repeat ? " (repeatable)" : "");
+                snprintf(right, sizeof(right), "%s%s", o->help, o->repeat ? " (repeatable)" : "");
+                put_row(cli, left, right);
         }
 }
 
@@ -32,8 +102,10 @@ static void help_line(struct cli *cli, const struct cli_command *c) {
         char left[64];
 
         snprintf(left, sizeof(left), "%s %s", c->name, c->commands ? "COMMAND" : c->args);
-        cli_printf(cli, "  %-26s %s\n", left, c->summary);
+        put_row(cli, left, c->summary);
 }
+
+/* ---- pages ---- */
 
 static void help_purpose(struct cli *cli, enum cli_purpose purpose) {
         static const char *const titles[CLI_N_PURPOSES] = {
@@ -70,8 +142,10 @@ static void help_program(struct cli *cli) {
 
 static void help_command(struct cli *cli, const struct cli_command *c) {
         cli_printf(cli, "%s.\n", c->summary);
-        if (c->help)
-                cli_printf(cli, "\n%s\n", c->help);
+        if (c->help) {
+                cli_printf(cli, "\n");
+                put_paragraphs(cli, c->help);
+        }
         if (c->commands) {
                 cli_printf(cli, "\nCommands:\n");
                 for (size_t i = 0; c->commands[i]; i++)

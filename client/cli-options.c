@@ -12,9 +12,9 @@ const struct cli_option cli_global_options[] = {
         {"as-uid", "UID", CLI_UINT, .max_uint = UINT32_MAX - 1,
                 .help = "act for this user, if the daemon trusts you"},
         {"tenant", "LABEL", CLI_STRING, .help = "act for this tenant of the user, likewise"},
-        {"json", NULL, CLI_FLAG, .help = "print JSON"},
-        {"help", NULL, CLI_FLAG, .help = "show help"},
-        {"version", NULL, CLI_FLAG, .help = "show the version"},
+        {"json", NULL, CLI_FLAG, .letter = 'j', .help = "print JSON"},
+        {"help", NULL, CLI_FLAG, .letter = 'h', .help = "show help"},
+        {"version", NULL, CLI_FLAG, .letter = 'V', .help = "show the version"},
         {.name = NULL},
 };
 
@@ -97,13 +97,20 @@ static const struct cli_option *find_option(
         return o;
 }
 
-/* The flag with the short form @letter, or NULL. */
-static const struct cli_option *find_letter(const struct cli_command *c, char letter) {
-        for (size_t i = 0; c && i < ARRAY_SIZE(c->options); i++)
-                for (const struct cli_option *o = c->options[i]; o && o->name; o++)
-                        if (o->letter && o->letter == letter)
-                                return o;
+static const struct cli_option *find_letter_in(const struct cli_option *table, char letter) {
+        for (; table && table->name; table++)
+                if (table->letter && table->letter == letter)
+                        return table;
         return NULL;
+}
+
+/* The option with the short form @letter, or NULL. */
+static const struct cli_option *find_letter(const struct cli_command *c, char letter) {
+        const struct cli_option *o = find_letter_in(cli_global_options, letter);
+
+        for (size_t i = 0; !o && c && i < ARRAY_SIZE(c->options); i++)
+                o = find_letter_in(c->options[i], letter);
+        return o;
 }
 
 const struct cli_value *cli_get_each(const struct cli *cli, const char *name, size_t *it) {
@@ -157,16 +164,44 @@ static void set_global(struct cli *cli, const struct cli_value *v) {
                 cli->version = true;
 }
 
+/* Take @o with @arg, NULL for a flag. */
+static int give(struct cli *cli, const struct cli_option *o, const char *arg) {
+        struct cli_value v;
+        int r = parse_value(cli, o, arg, &v);
+
+        if (r)
+                return r;
+        if (find_in(cli_global_options, o->name, strlen(o->name)))
+                set_global(cli, &v);
+        else
+                cli->values[cli->n_values++] = v;
+        return 0;
+}
+
+static int unknown_option(struct cli *cli, const char *name, size_t size) {
+        _cleanup_(buf_deinit) struct buf near = BUF_NULL;
+        char word[CLI_SUGGEST_SIZE + 2];
+        struct cli_suggest s = {.word = word};
+
+        snprintf(word, sizeof(word), "%.*s", (int)MIN(size, sizeof(word) - 1), name);
+        for (const struct cli_option *o = cli_global_options; o->name; o++)
+                cli_suggest_try(&s, o->name);
+        for (size_t i = 0; cli->command && i < ARRAY_SIZE(cli->command->options); i++)
+                for (const struct cli_option *o = cli->command->options[i]; o && o->name; o++)
+                        cli_suggest_try(&s, o->name);
+        (void)!cli_suggest_put(&s, "--", &near);
+        return cli_usage(cli, "unknown option --%.*s%s", (int)size, name,
+                near.data ? (const char *)near.data : "");
+}
+
 /* argv[*i] is "--something"; *i moves on past its argument. */
 static int take_option(struct cli *cli, int argc, char **argv, int *i) {
         const char *name = argv[*i] + 2, *eq = strchr(name, '='), *arg = NULL;
         size_t size = eq ? (size_t)(eq - name) : strlen(name);
         const struct cli_option *o = find_option(cli->command, name, size);
-        struct cli_value v;
-        int r;
 
         if (!o)
-                return cli_usage(cli, "unknown option --%.*s", (int)size, name);
+                return unknown_option(cli, name, size);
         if (!o->arg && eq)
                 return cli_usage(cli, "--%s takes no argument", o->name);
         if (o->arg && eq)
@@ -175,26 +210,38 @@ static int take_option(struct cli *cli, int argc, char **argv, int *i) {
                 arg = argv[++*i];
         if (o->arg && !arg)
                 return cli_usage(cli, "--%s needs an argument: %s", o->name, o->arg);
-        r = parse_value(cli, o, arg, &v);
-        if (r)
-                return r;
-        if (find_in(cli_global_options, o->name, size))
-                set_global(cli, &v);
-        else
-                cli->values[cli->n_values++] = v;
-        return 0;
+        return give(cli, o, arg);
 }
 
-/* "-n", one flag each. */
-static int take_letter(struct cli *cli, const char *arg) {
-        const struct cli_option *o = arg[2] ? NULL : find_letter(cli->command, arg[1]);
+static int unknown_letter(struct cli *cli, const char *word, const char *letter) {
+        const char *hint = cli->command && cli->command->args && *cli->command->args
+                                   ? "; '--' goes before an argument that begins with a dash"
+                                   : "";
 
-        if (strcmp(arg, "-h") == 0)
-                cli->help = true;
-        else if (!o)
-                return cli_usage(cli, "unknown option %s", arg);
-        else
-                cli->values[cli->n_values++] = (struct cli_value){.option = o};
+        if (letter == word + 1 || (unsigned char)*letter >= 0x80)
+                return cli_usage(cli, "unknown option %s%s", word, hint);
+        return cli_usage(cli, "unknown option -%c in %s", *letter, word);
+}
+
+/* argv[*i] is "-nq", flags, the last of which may be an option with its argument: "-nm5", "-nm 5". */
+static int take_letters(struct cli *cli, int argc, char **argv, int *i) {
+        const char *word = argv[*i];
+
+        for (const char *p = word + 1; *p; p++) {
+                const struct cli_option *o = find_letter(cli->command, *p);
+                int r;
+
+                if (!o)
+                        return unknown_letter(cli, word, p);
+                if (o->arg && !p[1] && *i + 1 == argc)
+                        return cli_usage(
+                                cli, "-%c (--%s) needs an argument: %s", *p, o->name, o->arg);
+                if (o->arg)
+                        return give(cli, o, p[1] ? p + 1 : argv[++*i]);
+                r = give(cli, o, NULL);
+                if (r)
+                        return r;
+        }
         return 0;
 }
 
@@ -225,12 +272,16 @@ const char *cli_path_name(char buf[CLI_PATH_NAME_MAX], const struct cli_path *pa
 }
 
 int cli_unknown_command(struct cli *cli, const struct cli_path *path, const char *word) {
+        const struct cli_command *const *c = cli_path_commands(path);
+        _cleanup_(buf_deinit) struct buf near = BUF_NULL;
+        struct cli_suggest s = {.word = word};
         char name[CLI_PATH_NAME_MAX];
 
-        if (path->n)
-                return cli_usage(
-                        cli, "unknown command '%s' of %s", word, cli_path_name(name, path));
-        return cli_usage(cli, "unknown command '%s'", word);
+        for (; c && *c; c++)
+                cli_suggest_try(&s, (*c)->name);
+        (void)!cli_suggest_put(&s, "", &near);
+        return cli_usage(cli, "unknown command '%s'%s%s%s", word, path->n ? " of " : "",
+                cli_path_name(name, path), near.data ? (const char *)near.data : "");
 }
 
 /* A word is the command, as long as that is not a verb, then an argument of the verb. */
@@ -249,9 +300,18 @@ static int take_word(struct cli *cli, const char *word) {
  * option's argument may look the same, but such a command line is a strange one.) */
 static bool wants_json(int argc, char **argv) {
         for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-                if (strcmp(argv[i], "--json") == 0)
+                if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0)
                         return true;
         return false;
+}
+
+/* At most so many values are in a command line: each letter of a bundle may be one. */
+static size_t count_values(int argc, char **argv) {
+        size_t n = 1;
+
+        for (int i = 1; i < argc; i++)
+                n += argv[i][0] == '-' && argv[i][1] != '-' ? strlen(argv[i]) : 1;
+        return n;
 }
 
 int cli_parse(struct cli *cli, int argc, char **argv) {
@@ -260,7 +320,7 @@ int cli_parse(struct cli *cli, int argc, char **argv) {
         int r = 0;
 
         cli->args = calloc((size_t)argc + 1, sizeof(*cli->args));
-        cli->values = calloc((size_t)argc + 1, sizeof(*cli->values));
+        cli->values = calloc(count_values(argc, argv), sizeof(*cli->values));
         if (!cli->args || !cli->values)
                 return cli_error(cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
         cli->json = wants_json(argc, argv);
@@ -270,7 +330,7 @@ int cli_parse(struct cli *cli, int argc, char **argv) {
                 else if (!words_only && strncmp(argv[i], "--", 2) == 0)
                         r = take_option(cli, argc, argv, &i);
                 else if (!words_only && argv[i][0] == '-' && argv[i][1])
-                        r = take_letter(cli, argv[i]);
+                        r = take_letters(cli, argc, argv, &i);
                 else
                         r = take_word(cli, argv[i]);
         }

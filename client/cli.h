@@ -35,10 +35,12 @@ enum cli_type {
 };
 struct cli_option {
         const char *name; /* without the dashes; NULL ends a table */
-        const char *arg;  /* what --help calls its argument; NULL for flags */
+        /* What --help calls its argument; NULL for flags. Completion knows what FILE, NAME and TEXT
+         * are (cli-complete.c); words in small letters are taken as they are. */
+        const char *arg;
         enum cli_type type;
         bool repeat; /* may be given several times; else the last one counts */
-        char letter; /* of flags: the short form, as in -n; 0: there is none */
+        char letter; /* the short form, as in -n; 0: there is none */
         uint64_t max_uint;
         double min, max;
         const char *help;
@@ -65,6 +67,7 @@ enum cli_purpose {
 };
 
 struct cli;
+#define CLI_TABLES_MAX 6
 /* A command is a verb, with run(), or a group of @commands, without one: as in "confab admin users". */
 struct cli_command {
         const char *name; /* one word: of "confab admin users" it is "users" */
@@ -144,6 +147,21 @@ const struct cli_value *cli_get(const struct cli *cli, const char *name);
 /* All values of a repeatable option, in order: *it starts at 0. */
 const struct cli_value *cli_get_each(const struct cli *cli, const char *name, size_t *it);
 
+/* ---- near misses ---- */
+
+#define CLI_SUGGESTIONS 3
+#define CLI_SUGGEST_SIZE 64
+struct cli_suggest {
+        const char *word; /* that was typed */
+        char found[CLI_SUGGESTIONS][CLI_SUGGEST_SIZE + 1];
+        size_t n;
+        unsigned distance; /* of those that were found */
+};
+/* Keep @candidate if it is as near as those that were found, or nearer. */
+void cli_suggest_try(struct cli_suggest *s, const char *candidate);
+/* Append "; did you mean 'x' or 'y'?", each with @before in front, or nothing. -ERR_NOMEM. */
+int cli_suggest_put(const struct cli_suggest *s, const char *before, struct buf *b);
+
 /* ---- output ---- */
 
 /* Append to cli->out. A failed allocation is remembered and reported by cli_flush(). */
@@ -187,6 +205,9 @@ int cli_make_connection(const struct cli *cli, struct confab **ret, struct confa
 int cli_connect(struct cli *cli);
 /* Connect, call, report: 0 or an exit status. */
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata);
+/* If @e says that no conversation has the name that @r gives, and a person reads it: ask for the list,
+ * and add the names that are like it. Scripts neither wait for that nor read it. */
+void cli_add_near_names(struct cli *cli, const struct confab_request *r, struct confab_error *e);
 /* Parse NAME as users type it, "#12" or "12" is an id, anything else a name: 0; -ERR_INVALID, it is empty;
  * -ERR_NOT_FOUND, there is no such number. */
 int cli_parse_ref(const char *name, struct confab_request *r);

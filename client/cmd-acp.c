@@ -49,8 +49,8 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options_of_acp[] = {
-        {"system", "TEXT", CLI_STRING, .help = "system message of new sessions"},
-        {"max-tokens", "N", CLI_UINT, .max_uint = UINT32_MAX - 1,
+        {"system", "TEXT", CLI_STRING, .letter = 's', .help = "system message of new sessions"},
+        {"max-tokens", "N", CLI_UINT, .letter = 'm', .max_uint = UINT32_MAX - 1,
                 .help = "longest reply to a prompt"},
         {"overflow", "shift|error", CLI_STRING,
                 .help = "new sessions at the end of the context: drop old turns from what the "

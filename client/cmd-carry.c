@@ -165,7 +165,8 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"all", NULL, CLI_FLAG, .help = "all your conversations that were made with another model"},
+        {"all", NULL, CLI_FLAG, .letter = 'a',
+                .help = "all your conversations that were made with another model"},
         {.name = NULL},
 };
 

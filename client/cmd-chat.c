@@ -295,7 +295,8 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"system", "TEXT", CLI_STRING, .help = "system message, if the conversation is new"},
+        {"system", "TEXT", CLI_STRING, .letter = 's',
+                .help = "system message, if the conversation is new"},
         CLI_OVERFLOW_OPTION,
         {.name = NULL},
 };

@@ -25,7 +25,7 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"at", "TURN", CLI_UINT, .max_uint = UINT32_MAX - 1,
+        {"at", "TURN", CLI_UINT, .letter = 'a', .max_uint = UINT32_MAX - 1,
                 .help = "keep the turns before number TURN, as 'show' counts them"},
         {"at-position", "P", CLI_UINT, .max_uint = UINT32_MAX - 1,
                 .help = "keep the first P tokens: up to a turn's end, or into a reply"},

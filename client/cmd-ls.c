@@ -192,7 +192,7 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"all", NULL, CLI_FLAG, .help = "of all users (root and the admin group)"},
+        {"all", NULL, CLI_FLAG, .letter = 'a', .help = "of all users (root and the admin group)"},
         {.name = NULL},
 };
 

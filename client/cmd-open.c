@@ -28,7 +28,7 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"system", "TEXT", CLI_STRING, .help = "system message, the first turn"},
+        {"system", "TEXT", CLI_STRING, .letter = 's', .help = "system message, the first turn"},
         CLI_TOOLS_OPTION,
         CLI_OVERFLOW_OPTION,
         {.name = NULL},

@@ -26,7 +26,7 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"turns", "N", CLI_UINT, .max_uint = UINT32_MAX,
+        {"turns", "N", CLI_UINT, .letter = 'n', .max_uint = UINT32_MAX,
                 .help = "how many turns to drop from the end (a message and its reply are two)"},
         {"to-turn", "TURN", CLI_UINT, .max_uint = UINT32_MAX - 1,
                 .help = "keep the turns before number TURN, as 'show' counts them"},

@@ -57,8 +57,8 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"raw", NULL, CLI_FLAG, .help = "TEXT as it is, without the chat template"},
-        {"no-input", NULL, CLI_FLAG, .help = "generate from what is there"},
+        {"raw", NULL, CLI_FLAG, .letter = 'r', .help = "TEXT as it is, without the chat template"},
+        {"no-input", NULL, CLI_FLAG, .letter = 'c', .help = "generate from what is there"},
         {"expect-revision", "N", CLI_UINT, .max_uint = UINT64_MAX,
                 .help = "fail if the conversation is not at revision N"},
         CLI_TOOLS_OPTION,
@@ -66,7 +66,8 @@ static const struct cli_option options[] = {
                 .help = "in place of TEXT: what call ID of the last reply led to"},
         {"results", "FILE", CLI_STRING,
                 .help = "the same from JSON: [{\"call_id\", \"content\"}, ...]"},
-        {"detach", NULL, CLI_FLAG, .help = "leave once accepted; the reply goes on by itself"},
+        {"detach", NULL, CLI_FLAG, .letter = 'd',
+                .help = "leave once accepted; the reply goes on by itself"},
         {.name = NULL},
 };
 

@@ -47,7 +47,7 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"ids", NULL, CLI_FLAG, .help = "only the numbers, as 1,2,3"},
+        {"ids", NULL, CLI_FLAG, .letter = 'i', .help = "only the numbers, as 1,2,3"},
         {"special", NULL, CLI_FLAG, .help = "take control tokens in TEXT for what they name"},
         {"bos", NULL, CLI_FLAG, .help = "begin with the beginning-of-text token"},
         {.name = NULL},

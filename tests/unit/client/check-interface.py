@@ -33,7 +33,7 @@ differ('libconfab.sym and the library disagree', listed, exported)
 def options_of(*args):
     text = subprocess.run([program, *args, '--help'], check=True, capture_output=True,
                           text=True).stdout
-    return text, set(re.findall(r'^  (?:-[a-z], )?(--[a-z-]+)', text, re.M))
+    return text, set(re.findall(r'^  (?:-[a-zA-Z], |    )(--[a-z-]+)', text, re.M))
 
 
 page = (root / 'docs/confab.1').read_text().replace('\\-', '-').replace('\\(aq', "'")

@@ -6,11 +6,13 @@
 #include "util/test.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pty.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <termios.h>
 
 static const char *program; /* argv[1] */
 
@@ -20,6 +22,8 @@ struct fixture {
         int listen_fd, in, out, err; /* our ends */
         bool closed_output;          /* the program's standard output is closed */
         bool small_output;           /* it is a pipe of a page that does not block */
+        bool err_terminal;           /* standard error is a terminal, which changes no byte */
+        const char *term;            /* TERM, or NULL: xterm */
         pid_t pid;
         struct peer peer;
         char *text; /* standard output so far */
@@ -61,17 +65,35 @@ static inline void child(struct fixture *f, const char *const *args, int in, int
                 close(1);
         setenv("CONFAB_SOCKET", f->path, 1);
         setenv("LC_ALL", "C.UTF-8", 1);
-        setenv("TERM", "xterm", 1);
+        setenv("TERM", f->term ? f->term : "xterm", 1);
         setenv("EDITRC", "/dev/null", 1);
         execv(program, proto_borrow(argv));
         _exit(99);
+}
+
+/* Both ends of standard error; of a terminal, as wide as it should be. */
+static inline void make_err(struct fixture *f, int err[2]) {
+        const struct winsize size = {.ws_row = 24, .ws_col = 80};
+        struct termios raw = {0};
+
+        if (!f->err_terminal) {
+                assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+                return;
+        }
+        assert_int_equal(openpty(&err[0], &err[1], NULL, NULL, &size), 0);
+        assert_int_equal(fcntl(err[0], F_SETFD, FD_CLOEXEC), 0);
+        assert_int_equal(fcntl(err[1], F_SETFD, FD_CLOEXEC), 0);
+        assert_int_equal(tcgetattr(err[1], &raw), 0);
+        cfmakeraw(&raw);
+        assert_int_equal(tcsetattr(err[1], TCSANOW, &raw), 0);
 }
 
 /* Run with descriptor @in as standard input; it stays the caller's. */
 static inline void start_with_input(struct fixture *f, const char *const *args, int in) {
         int out[2], err[2];
 
-        assert_int_equal(pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
+        assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+        make_err(f, err);
         if (f->small_output) {
                 assert_true(fcntl(out[1], F_SETPIPE_SZ, 4096) > 0);
                 assert_int_equal(fcntl(out[1], F_SETFL, O_NONBLOCK), 0);

@@ -89,7 +89,7 @@ static void test_empty(void **state) {
         check_refused(ARGS("say", "a", "-n"), "kept", "no text given");
         check_refused(ARGS("say", "a", "-n", "-"), "kept", "exclude each other");
         check_refused(ARGS("ls", "-n"), "", "unknown option -n");
-        check_refused(ARGS("say", "a", "b", "-nn"), "", "unknown option -nn");
+        check_refused(ARGS("say", "a", "b", "-nx"), "", "unknown option -x in -nx");
 }
 
 /* As @args with a file as standard input, of which @skip bytes were read before. */

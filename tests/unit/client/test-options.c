@@ -11,7 +11,10 @@ static int run_nothing(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"sort", "KEY", CLI_STRING, .help = "order of the lines"},
+        {"sort", "KEY", CLI_STRING, .letter = 'k',
+                .help = "order of the lines, which is a matter of taste, of "
+                        "habit, and of what one is after"},
+        {"quick", NULL, CLI_FLAG, .letter = 'q', .help = "no figures that take long"},
         {.name = NULL},
 };
 static const struct cli_command cmd_users = {.name = "users",
@@ -147,6 +150,113 @@ static void test_wrong_commands(void **state) {
         WRONG("Usage: confab admin users [USER] [OPTIONS]\n", "admin", "users", "--loud");
 }
 
+/* ---- short options, and near misses ---- */
+
+static void check_short(const char *const *words, const char *sort, bool quick) {
+        struct line line;
+
+        parse(&line, words);
+        assert_int_equal(line.status, 0);
+        assert_int_equal(cli_get(&line.cli, "quick") != NULL, quick);
+        assert_string_equal(cli_get(&line.cli, "sort")->s, sort);
+        line_end(&line);
+}
+#define SHORT(sort, quick, ...)                                                                    \
+        check_short((const char *const[]){"admin", "users", __VA_ARGS__, NULL}, sort, quick)
+
+static void test_letters(void **state) {
+        struct line line;
+
+        SHORT("ram", false, "-k", "ram");
+        SHORT("ram", false, "-kram");
+        SHORT("=ram", false, "-k=ram");
+        SHORT("ram", true, "-qk", "ram");
+        SHORT("qqq", true, "-qjkqqq");
+        SHORT("-q", false, "-k", "-q");
+        SHORT("", false, "-k", "");
+        SHORT("", false, "--sort=");
+        SHORT("b", true, "-ka", "-qqq", "--sort", "b");
+        PARSE(&line, "admin", "users", "-qqqqqqqqqqqqqqqq", "-j", "--", "-k");
+        assert_int_equal(line.status, 0);
+        assert_true(line.cli.json);
+        assert_int_equal(line.cli.n_values, 16);
+        assert_string_equal(line.cli.args[0], "-k");
+        line_end(&line);
+        PARSE(&line, "admin", "users", "-"); /* an argument */
+        assert_int_equal(line.status, 0);
+        assert_string_equal(line.cli.args[0], "-");
+        line_end(&line);
+}
+
+static void test_wrong_letters(void **state) {
+        struct line line;
+
+        WRONG("confab: unknown option -x; '--' goes before an argument that begins with a dash\n",
+                "admin", "users", "-x");
+        WRONG("confab: unknown option -x\n", "admin", "drain", "-x"); /* it has no arguments */
+        WRONG("confab: unknown option -x in -qx\n", "admin", "users", "-qx");
+        WRONG("confab: unknown option -\xc3\xa9; '--'", "admin", "users", "-\xc3\xa9");
+        WRONG("confab: -k (--sort) needs an argument: KEY\n", "admin", "users", "-qk");
+        WRONG("confab: unknown option -k\n", "-k", "ram", "admin", "users"); /* nobody's yet */
+        PARSE(&line, "-j", "ls", "-x");
+        assert_int_equal(line.status, CLI_USAGE);
+        assert_non_null(strstr((const char *)line.cli.out.data, "\"code\":\"usage\""));
+        line_end(&line);
+}
+
+static void test_near_misses(void **state) {
+        WRONG("unknown command 'amdin'; did you mean 'admin'?\n", "amdin");
+        WRONG("unknown command 'l'; did you mean 'ls'?\n", "l");
+        WRONG("unknown command 'user' of admin; did you mean 'users'?\n", "admin", "user");
+        WRONG("unknown command 'qu' of admin; did you mean 'quota'?\n", "admin", "qu");
+        WRONG("unknown command 'shout'\n", "shout");
+        WRONG("unknown command ''\n", "");
+        WRONG("unknown option --srot; did you mean '--sort'?\n", "admin", "users", "--srot=x");
+        WRONG("unknown option --tenat; did you mean '--tenant'?\n", "--tenat", "x", "ls");
+        WRONG("unknown option --sort\n", "ls", "--sort"); /* an option of another verb */
+}
+
+/* What is suggested for @word, of @candidates. */
+static void check_suggest(const char *word, const char *const *candidates, const char *want) {
+        struct cli_suggest s = {.word = word};
+        struct buf b = BUF_NULL;
+
+        for (; *candidates; candidates++)
+                cli_suggest_try(&s, *candidates);
+        assert_int_equal(cli_suggest_put(&s, "", &b), 0);
+        assert_string_equal(b.data ? (const char *)b.data : "", want);
+        buf_deinit(&b);
+}
+#define SUGGEST(word, want, ...) check_suggest(word, (const char *const[]){__VA_ARGS__, NULL}, want)
+
+static void test_suggest(void **state) {
+        char longest[CLI_SUGGEST_SIZE + 2] = "";
+
+        SUGGEST("fokr", "; did you mean 'fork'?", "work", "fork", "form");
+        SUGGEST("FORK", "; did you mean 'fork'?", "fork");
+        SUGGEST("cat", "; did you mean 'bat', 'hat' or 'mat'?", "bat", "hat", "mat", "rat");
+        SUGGEST("cat", "; did you mean 'at' or 'cats'?", "at", "dogs", "cats");
+        SUGGEST("a", "", "b", "");
+        SUGGEST("abcde", "", "abxye");                           /* two of five */
+        SUGGEST("abcdef", "; did you mean 'abxyef'?", "abxyef"); /* two of six */
+        SUGGEST("abcdefghi", "", "abxyefghz");                   /* three of nine */
+        SUGGEST("abcdefghij", "; did you mean 'abxyefghzj'?", "abxyefghzj");
+        SUGGEST("re", "; did you mean 'regenerate' or 'rewind'?", "regenerate", "rewind", "say");
+        SUGGEST("re", "; did you mean 'red'?", "regenerate", "red", "rewind"); /* rule 2 */
+        memset(longest, 'x', CLI_SUGGEST_SIZE + 1);
+        SUGGEST(longest, "", longest, "xxx");
+        SUGGEST("xx", "", longest);
+        longest[CLI_SUGGEST_SIZE] = 0;
+        SUGGEST("xx",
+                "; did you mean "
+                "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'?",
+                longest);
+        SUGGEST(longest,
+                "; did you mean "
+                "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'?",
+                longest);
+}
+
 /* ---- help ---- */
 
 static void check_help(const char *const *words, const char *const *wanted) {
@@ -169,14 +279,19 @@ static void test_help(void **state) {
                                  *const users[] = {"--help", "admin", "users", NULL};
 
         check_help(none, (const char *const[]){"Usage: confab [", "\nThe daemon:\n  admin COMMAND",
-                                 "\nMore:\n  ls ", "  --socket PATH", NULL});
+                                 "\nMore:\n  ls ", "\n      --socket PATH ", NULL});
         check_help(admin,
                 (const char *const[]){
                         "Usage: confab admin COMMAND [ARGUMENTS]\n\nLook after the daemon.\n\n"
                         "For the admin group.\n\nCommands:\n  users [USER] ",
                         "\n  quota COMMAND", "\nOptions of every command:\n", NULL});
         check_help(users, (const char *const[]){"Usage: confab admin users [USER] [OPTIONS]\n",
-                                  "\nOptions:\n  --sort KEY ", NULL});
+                                  "\nOptions:\n"
+                                  "  -k, --sort KEY             order of the lines, which is a "
+                                  "matter of taste, of\n"
+                                  "                             habit, and of what one is after\n"
+                                  "  -q, --quick                no figures",
+                                  NULL});
 }
 
 /* What "confab help" walks. */
@@ -196,6 +311,10 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_commands),
                 cmocka_unit_test(test_wrong_commands),
+                cmocka_unit_test(test_letters),
+                cmocka_unit_test(test_wrong_letters),
+                cmocka_unit_test(test_near_misses),
+                cmocka_unit_test(test_suggest),
                 cmocka_unit_test(test_help),
                 cmocka_unit_test(test_path),
         };
