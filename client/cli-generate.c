@@ -43,7 +43,7 @@ const struct cli_option cli_sampling_options[] = {
 const struct cli_option cli_generate_options[] = {
         {"max-tokens", "N", CLI_UINT, .letter = 'm', .max_uint = UINT32_MAX - 1,
                 .help = "longest reply (0: only take in the input)"},
-        {"stop", "TEXT", CLI_STRING, .repeat = true, .help = "end the reply before TEXT"},
+        {"stop", "STRING", CLI_STRING, .repeat = true, .help = "end the reply before STRING"},
         {"logprobs", "N", CLI_UINT, .max_uint = 32768,
                 .help = "log-probabilities, N alternatives each (shown with --json)"},
         {"ignore-eos", NULL, CLI_FLAG, .help = "never choose a token that would end it"},

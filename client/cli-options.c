@@ -324,10 +324,12 @@ int cli_parse(struct cli *cli, int argc, char **argv) {
         if (!cli->args || !cli->values)
                 return cli_error(cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
         cli->json = wants_json(argc, argv);
+        cli->first_literal = SIZE_MAX;
         for (int i = 1; i < argc && r == 0; i++) {
-                if (!words_only && strcmp(argv[i], "--") == 0)
+                if (!words_only && strcmp(argv[i], "--") == 0) {
                         words_only = true;
-                else if (!words_only && strncmp(argv[i], "--", 2) == 0)
+                        cli->first_literal = cli->n_args;
+                } else if (!words_only && strncmp(argv[i], "--", 2) == 0)
                         r = take_option(cli, argc, argv, &i);
                 else if (!words_only && argv[i][0] == '-' && argv[i][1])
                         r = take_letters(cli, argc, argv, &i);

@@ -225,7 +225,7 @@ static int add_option(struct cli *cli, struct cli_results *x, const char *s) {
         struct cli_result *to;
 
         if (!eq || eq == s)
-                return cli_usage(cli, "--result takes ID=TEXT, not '%s'", s);
+                return cli_usage(cli, "--result takes ID=STRING, not '%s'", s);
         to = add_result(x);
         if (!to || !(to->call_id = text_dup(s, (size_t)(eq - s))) || !(to->text = strdup(eq + 1)))
                 return no_memory(cli);

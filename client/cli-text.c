@@ -16,9 +16,16 @@
  *    line on standard error tells what the program waits for.
  * 5. A message of white space alone is a usage error, wherever it came from: usually it is an unset
  *    variable or a failed command, and a model would answer it nevertheless.
+ * 6. A TEXT that begins with @ names a file, as in curl(1): always, whether there is such a file or
+ *    not, so that no text is taken for another one by what happens to lie in the folder. "@@" is an @
+ *    that is said, and behind "--" nothing is special: a script that passes on what others wrote puts
+ *    "--" in front of it, or gives it on standard input, which is never looked into. Of a file, as of
+ *    standard input, a message has no last newline.
+ * 7. The same holds for options with a TEXT (cli_option_text()). Standard input can be one text only.
  */
 #include "client/cli.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,6 +33,7 @@
 /* Longest text that is read: it fits a frame, with room for the rest of the request. */
 #define TEXT_MAX ((4u << 20) - (64u << 10))
 #define PATIENCE_MS 2000
+#define PATH_SHOWN 100 /* bytes of a name in messages, which may be a text by mistake */
 
 const struct cli_option cli_text_options[] = {
         {"no-stdin", NULL, CLI_FLAG, .letter = 'n',
@@ -49,10 +57,11 @@ static int append(struct cli *cli, struct buf *b, const void *s, size_t n) {
         return buf_append(b, s, n) < 0 ? no_memory(cli) : 0;
 }
 
-static int read_stdin(struct cli *cli, struct buf *b) {
+/* @what: "standard input", or the quoted name of the file. */
+static int read_fd(struct cli *cli, struct buf *b, int fd, const char *what) {
         for (;;) {
                 char chunk[16384];
-                ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
+                ssize_t n = read(fd, chunk, sizeof(chunk));
                 int status;
 
                 if (n == 0)
@@ -60,12 +69,33 @@ static int read_stdin(struct cli *cli, struct buf *b) {
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)
-                        return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM,
-                                "cannot read standard input: %s", strerrordesc_np(errno));
+                        return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot read %s: %s", what,
+                                strerrordesc_np(errno));
                 status = append(cli, b, chunk, (size_t)n);
                 if (status)
                         return status;
         }
+}
+
+static int read_stdin(struct cli *cli, struct buf *b) {
+        if (cli->stdin_taken)
+                return cli_usage(cli, "'-' twice: standard input can be one text only");
+        cli->stdin_taken = true;
+        return read_fd(cli, b, STDIN_FILENO, "standard input");
+}
+
+/* @arg is "@FILE". Files of any kind, so that @<(command) works as well. */
+static int read_file(struct cli *cli, struct buf *b, const char *arg) {
+        _cleanup_(closep) int fd = open(arg + 1, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        char what[PATH_SHOWN + 8];
+
+        snprintf(what, sizeof(what), "'%.*s'", PATH_SHOWN, arg + 1);
+        if (fd < 0)
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM,
+                        "cannot read %s: %s (a text that begins with @ names a file; write @@ for "
+                        "an @ that is said)",
+                        what, strerrordesc_np(errno));
+        return read_fd(cli, b, fd, what);
 }
 
 static void drop_newline(struct buf *b) {
@@ -93,10 +123,26 @@ static int stdin_joins(struct cli *cli, bool *ret) {
         return 0;
 }
 
-static int read_joined(struct cli *cli, struct buf *b, const char *arg) {
+/* Append the text that @arg is, or names (rule 6). */
+static int append_given(struct cli *cli, struct buf *b, const char *arg, bool literal, bool cut) {
+        size_t before = b->size;
+        int status;
+
+        if (literal || arg[0] != '@')
+                return append(cli, b, arg, strlen(arg));
+        if (arg[1] == '@')
+                return append(cli, b, arg + 1, strlen(arg + 1));
+        status = read_file(cli, b, arg);
+        if (status == 0 && cut && b->size > before)
+                drop_newline(b);
+        return status;
+}
+
+/* Standard input, if it joins, in front of @text. */
+static int read_joined(struct cli *cli, struct buf *b, const struct buf *text) {
         struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
         bool joins = false;
-        int status = cli_get(cli, "no-stdin") ? 0 : stdin_joins(cli, &joins);
+        int status = cli_get(cli, "no-stdin") || cli->stdin_taken ? 0 : stdin_joins(cli, &joins);
 
         if (status == 0 && joins && poll(&p, 1, PATIENCE_MS) == 0)
                 cli_complain(cli, "waiting for standard input, which is said before the TEXT "
@@ -107,7 +153,7 @@ static int read_joined(struct cli *cli, struct buf *b, const char *arg) {
                 drop_newline(b);
                 status = append(cli, b, "\n\n", 2);
         }
-        return status ? status : append(cli, b, arg, strlen(arg));
+        return status ? status : append(cli, b, text->data, text->size);
 }
 
 static bool is_blank(const char *s, size_t n) {
@@ -122,6 +168,34 @@ static bool is_nothing(enum cli_text kind, const void *s, size_t n) {
         return kind == CLI_TEXT_MESSAGE ? is_blank(s, n) : kind == CLI_TEXT_RAW && n == 0;
 }
 
+/* The text of argument @i, which is not "-", and what joins it. A file is read first: if it is not
+ * there, nobody waits for standard input. */
+static int read_argument(struct cli *cli, size_t i, enum cli_text kind, struct buf *b) {
+        _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        const char *arg = cli->args[i];
+        int status;
+
+        if (is_nothing(kind, arg, strlen(arg)))
+                return cli_usage(cli, "the text is empty");
+        status = append_given(cli, &text, arg, i >= cli->first_literal, kind == CLI_TEXT_MESSAGE);
+        if (status == 0 && is_nothing(kind, text.data, text.size))
+                return cli_usage(cli, "%s is empty: there is no text", arg + 1);
+        return status ? status : read_joined(cli, b, &text);
+}
+
+/* Standard input alone. */
+static int read_all(struct cli *cli, enum cli_text kind, struct buf *b) {
+        int status = read_stdin(cli, b);
+
+        if (status)
+                return status;
+        if (kind == CLI_TEXT_MESSAGE)
+                drop_newline(b);
+        if (is_nothing(kind, b->data, b->size))
+                return cli_usage(cli, "standard input is empty: there is no text");
+        return 0;
+}
+
 int cli_read_text(struct cli *cli, size_t i, enum cli_text kind, char **ret, size_t *ret_size) {
         const char *arg = i < cli->n_args ? cli->args[i] : NULL;
         bool alone = !arg || strcmp(arg, "-") == 0;
@@ -132,15 +206,34 @@ int cli_read_text(struct cli *cli, size_t i, enum cli_text kind, char **ret, siz
                 return cli_usage(cli, "no text given");
         if (alone && cli_get(cli, "no-stdin"))
                 return cli_usage(cli, "-n and '-' exclude each other");
-        if (!alone && is_nothing(kind, arg, strlen(arg)))
-                return cli_usage(cli, "the text is empty");
-        status = alone ? read_stdin(cli, &b) : read_joined(cli, &b, arg);
+        status = alone ? read_all(cli, kind, &b) : read_argument(cli, i, kind, &b);
         if (status)
                 return status;
-        if (alone && kind == CLI_TEXT_MESSAGE)
-                drop_newline(&b);
-        if (is_nothing(kind, b.data, b.size))
-                return cli_usage(cli, "standard input is empty: there is no text");
         *ret = buf_take(&b, ret_size);
+        return *ret ? 0 : no_memory(cli);
+}
+
+int cli_option_text(struct cli *cli, const char *name, const char *use_of_stdin, char **ret,
+        const char **text) {
+        const struct cli_value *v = cli_get(cli, name);
+        _cleanup_(buf_deinit) struct buf b = BUF_NULL;
+        bool alone = v && strcmp(v->s, "-") == 0;
+        int status;
+
+        if (!v)
+                return 0;
+        if (alone && use_of_stdin)
+                return cli_usage(cli, "--%s -: standard input is %s; name a file as @FILE", name,
+                        use_of_stdin);
+        status = alone ? read_stdin(cli, &b) : append_given(cli, &b, v->s, false, true);
+        if (status)
+                return status;
+        if (alone)
+                drop_newline(&b);
+        if (b.size > 0 && strlen((const char *)b.data) < b.size)
+                return cli_error(
+                        cli, CLI_FAILED, CONFAB_INVALID, "--%s: the text has a NUL byte", name);
+        *ret = buf_take(&b, NULL);
+        *text = *ret;
         return *ret ? 0 : no_memory(cli);
 }

@@ -94,6 +94,7 @@ struct cli {
         struct cli_path path;
         const char **args; /* owned array of borrowed strings */
         size_t n_args;
+        size_t first_literal;     /* args from this one on stand behind a "--" */
         struct cli_value *values; /* owned */
         size_t n_values;
         const char *socket; /* --socket, or NULL */
@@ -102,6 +103,7 @@ struct cli {
         uint32_t as_uid;
         bool json, json_asked, help, version; /* json: before all is parsed, what it looks like */
         bool out_tty, err_tty;
+        bool stdin_taken;  /* a text was read from standard input */
         const char *go_on; /* the command that continues a cut reply, as users type it */
         struct buf out;    /* standard output, not written yet */
         int out_error;     /* errno of the first failure to write it, 0 */
@@ -217,8 +219,8 @@ int cli_ref(struct cli *cli, const char *name, struct confab_request *r);
  * returned. */
 int cli_list_each(struct cli *cli, bool all_users,
         int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata);
-/* Read the text that a command sends: argument @i, standard input, or both (cli-text.c has the
- * rules). The command has cli_text_options. *ret is NUL-terminated, may have other NULs, and is to
+/* Read the text that a command sends: argument @i or the file that it names, standard input, or both
+ * (cli-text.c has the rules). The command has cli_text_options. *ret is NUL-terminated, may have other NULs, and is to
  * be freed. 0 or a status after reporting why. */
 enum cli_text {
         CLI_TEXT_MESSAGE, /* not only white space; without the last newline of standard input */
@@ -226,6 +228,10 @@ enum cli_text {
         CLI_TEXT_ANY      /* unchanged */
 };
 int cli_read_text(struct cli *cli, size_t i, enum cli_text kind, char **ret, size_t *ret_size);
+/* Read the text of option @name by the same rules: unless it is given, nothing changes. *ret, to be freed,
+ * holds *text. @use_of_stdin: what standard input is for, so that "-" can't be the text; or NULL. */
+int cli_option_text(
+        struct cli *cli, const char *name, const char *use_of_stdin, char **ret, const char **text);
 /* Print a conversation, the answer to @r, as a JSON object on one line. */
 void cli_put_conversation(
         struct cli *cli, const struct confab_request *r, const struct confab_conversation *c);

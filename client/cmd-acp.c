@@ -18,7 +18,7 @@ static void complain(void *userdata, const char *words) {
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         struct generate_options o = {0};
-        const struct cli_value *system = cli_get(cli, "system");
+        _cleanup_(freep) char *system = NULL;
         const struct cli_value *max_tokens = cli_get(cli, "max-tokens");
         struct acp_options options = {
                 .connect = connect_daemon, .complain = complain, .userdata = cli};
@@ -30,8 +30,9 @@ static int run(struct cli *cli) {
         status = cli_overflow(cli, &r);
         if (status == 0)
                 status = generate_options_init(&o, cli, &r);
+        if (status == 0)
+                status = cli_option_text(cli, "system", "for the editor", &system, &options.system);
         if (status == 0) {
-                options.system = system ? system->s : NULL;
                 options.sampling = r.sampling;
                 options.overflow = r.overflow;
                 options.has_max_tokens = max_tokens != NULL;

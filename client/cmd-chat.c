@@ -72,7 +72,7 @@ static void show_event(void *userdata, const struct confab_event *event) {
 static int begin(struct chat *chat) {
         struct confab_request get = CONFAB_REQUEST_INIT, open = CONFAB_REQUEST_INIT;
         struct cli *cli = chat->cli;
-        const struct cli_value *system = cli_get(cli, "system");
+        _cleanup_(freep) char *system = NULL;
         struct confab_error e;
         int status = cli_connect(cli);
 
@@ -91,8 +91,9 @@ static int begin(struct chat *chat) {
         }
         open.verb = CONFAB_OPEN;
         open.name = get.conversation;
-        open.system = system ? system->s : NULL;
-        status = cli_overflow(cli, &open);
+        status = cli_option_text(cli, "system", "for what is said", &system, &open.system);
+        if (status == 0)
+                status = cli_overflow(cli, &open);
         if (status)
                 return status;
         return cli_call(cli, &open, enter_event, chat);

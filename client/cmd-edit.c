@@ -38,7 +38,7 @@ static int run(struct cli *cli) {
 
 const struct cli_command cmd_edit = {
         .name = "edit",
-        .args = "NAME TURN [TEXT|-]",
+        .args = "NAME TURN [TEXT|@FILE|-]",
         .min_args = 2,
         .max_args = 3,
         .purpose = CLI_PURPOSE_TALK,

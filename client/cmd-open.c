@@ -10,13 +10,14 @@ static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         _cleanup_(freep) char *tools = NULL;
         struct generate_options o = {0};
-        const struct cli_value *system = cli_get(cli, "system");
+        _cleanup_(freep) char *system = NULL;
         int status;
 
         r.verb = CONFAB_OPEN;
         r.name = cli->n_args ? cli->args[0] : NULL;
-        r.system = system ? system->s : NULL;
-        status = cli_overflow(cli, &r);
+        status = cli_option_text(cli, "system", NULL, &system, &r.system);
+        if (status == 0)
+                status = cli_overflow(cli, &r);
         if (status == 0)
                 status = cli_tools(cli, &tools, &r);
         if (status == 0)

@@ -62,7 +62,7 @@ static const struct cli_option options[] = {
         {"expect-revision", "N", CLI_UINT, .max_uint = UINT64_MAX,
                 .help = "fail if the conversation is not at revision N"},
         CLI_TOOLS_OPTION,
-        {"result", "ID=TEXT", CLI_STRING, .repeat = true,
+        {"result", "ID=STRING", CLI_STRING, .repeat = true,
                 .help = "in place of TEXT: what call ID of the last reply led to"},
         {"results", "FILE", CLI_STRING,
                 .help = "the same from JSON: [{\"call_id\", \"content\"}, ...]"},
@@ -73,25 +73,27 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_say = {
         .name = "say",
-        .args = "NAME [TEXT|-]",
+        .args = "NAME [TEXT|@FILE|-]",
         .min_args = 1,
         .max_args = 2,
         .purpose = CLI_PURPOSE_TALK,
         .summary = "Say something and print the reply as it comes",
-        .help = "TEXT may be '-', or missing, to read standard input; its last newline is dropped\n"
-                "unless --raw is given. With a TEXT, a pipe or file on standard input is said "
-                "before\n"
-                "it, with a blank line between; -n leaves it alone, as in loops that read their "
-                "own.\n"
+        .help = "TEXT is said as it is. @FILE says what a file has; write @@ for an @ that is "
+                "said, and "
+                "'--' in front of a TEXT that may be anything. '-', or no TEXT, says what standard "
+                "input has. The last newline of a file or of standard input is dropped unless "
+                "--raw "
+                "is given.\n\n"
+                "With a TEXT, a pipe or file on standard input is said before it, with a blank "
+                "line "
+                "between; -n leaves it alone, as in loops that read their own.\n\n"
                 "The reply is all that goes to standard output, with a newline at its end if it "
-                "has\n"
+                "has "
                 "none. With --json each event is one object on a line. Ctrl-C ends the reply early "
-                "and\n"
-                "keeps what there is of it. Reasoning is dimmed on a terminal, and else goes to "
-                "standard\n"
-                "error; each call of a function is a line NAME(ARGUMENTS) [ID] there, and the exit "
-                "status\n"
-                "is 7: answer it with --result.",
+                "and keeps what there is of it. Reasoning is dimmed on a terminal, and else goes "
+                "to "
+                "standard error; each call of a function is a line NAME(ARGUMENTS) [ID] there, and "
+                "the exit status is 7: answer it with --result.",
         .options = {options, cli_text_options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

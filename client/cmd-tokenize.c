@@ -55,7 +55,7 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_tokenize = {
         .name = "tokenize",
-        .args = "[TEXT|-]",
+        .args = "[TEXT|@FILE|-]",
         .max_args = 1,
         .summary = "Show the tokens of a text",
         .help = "One token on each line, number and piece. Without TEXT, or with '-', standard "

@@ -192,7 +192,7 @@ static void refuse(int status, const char *why, const char *const *args) {
 static void test_wrong_usage(void **state) {
         char *path = write_file("[\n {\"call_id\": \"c\"}]");
 
-        REFUSE(2, "--result takes ID=TEXT, not 'x'", "a", "--result", "x");
+        REFUSE(2, "--result takes ID=STRING, not 'x'", "a", "--result", "x");
         REFUSE(2, "go without a text", "a", "hello", "--result", "x=1");
         REFUSE(2, "go without a text", "a", "--no-input", "--result", "x=1");
         REFUSE(2, "name a file", "a", "hello", "--tools", "-");

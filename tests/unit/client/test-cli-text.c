@@ -134,6 +134,121 @@ static void test_file(void **state) {
         teardown(&f);
 }
 
+/* ---- @FILE ---- */
+
+/* A file with @text, in the fixture's folder: "@" and its path. */
+static void make_file(struct fixture *f, char at[128], const char *name, const char *text) {
+        int fd;
+
+        snprintf(at, 128, "@%s/%s", f->dir, name);
+        fd = open(at + 1, O_CREAT | O_WRONLY | O_CLOEXEC | O_EXCL, 0600);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+        close(fd);
+}
+
+/* What is said, with @input to read first. */
+static void said(struct fixture *f, const char *const *args, const char *input, const char *want) {
+        struct proto_message *m;
+
+        start_given(f, args, input);
+        greet(f);
+        m = peer_next(&f->peer);
+        assert_non_null(m);
+        if (m->request->continue_->input_case == CONFAB__V1__CONTINUE__INPUT_RAW) {
+                assert_int_equal(m->request->continue_->raw.len, strlen(want));
+                assert_memory_equal(m->request->continue_->raw.data, want, strlen(want));
+        } else {
+                assert_string_equal(m->request->continue_->message, want);
+        }
+        peer_send_done(&f->peer, m->request->id, CONFAB__V1__FINISH_REASON__FINISH_STOP);
+        proto_message_free(m);
+        finish(f, 0, "", NULL);
+}
+
+static void test_at_file(void **state) {
+        char file[128], spaces[128], empty[128];
+        struct fixture f;
+
+        setup(&f);
+        make_file(&f, file, "file", "one\ntwo\n\n");
+        make_file(&f, spaces, "@a name", "three");
+        make_file(&f, empty, "empty", " \n");
+        said(&f, ARGS("say", "a", file), "", "one\ntwo\n"); /* without the last newline */
+        said(&f, ARGS("say", "a", file, "--raw"), "", "one\ntwo\n\n");
+        said(&f, ARGS("say", "a", spaces), "zero\n", "zero\n\nthree");
+        said(&f, ARGS("say", "-n", "a", "--", file), "", file);
+        said(&f, ARGS("say", "a", "@@bob, hi"), "", "@bob, hi");
+        said(&f, ARGS("say", "a", "@@@"), "", "@@");
+        said(&f, ARGS("say", "a", "--", "@@bob"), "", "@@bob");
+        said(&f, ARGS("say", "--", "a", "@bob hi"), "", "@bob hi");
+        said(&f, ARGS("say", "a", "hi @bob"), "", "hi @bob");
+        said(&f, ARGS("say", "a"), "@bob", "@bob"); /* standard input is not looked into */
+        /* whoever says this to the model is told how, before standard input is waited for */
+        START(&f, "say", "a", "@bob hi");
+        assert_int_equal(poll(&(struct pollfd){f.err, POLLIN, 0}, 1, -1), 1);
+        finish(&f, 1, "",
+                "confab: cannot read 'bob hi': No such file or directory (a text that begins with "
+                "@ names a file; write @@ for an @ that is said)\n");
+        START(&f, "say", "a", "@/");
+        finish(&f, 1, "", "cannot read '/': Is a directory");
+        START(&f, "say", "a", "@");
+        finish(&f, 1, "", "cannot read ''");
+        START(&f, "say", "a", empty);
+        finish(&f, 2, "", "is empty: there is no text");
+        unlink(file + 1);
+        unlink(spaces + 1);
+        unlink(empty + 1);
+        teardown(&f);
+}
+
+static void start_with_nul(struct fixture *f) {
+        int in[2];
+
+        assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+        assert_int_equal(write(in[1], "a\0b", 3), 3);
+        close(in[1]);
+        start_with_input(f, ARGS("open", "--system", "-"), in[0]);
+        close(in[0]);
+}
+
+/* The system message of Open. */
+static void check_system(
+        struct fixture *f, const char *value, const char *input, const char *want) {
+        struct proto_message *m;
+
+        start_given(f, ARGS("open", "a", "--system", value), input);
+        greet(f);
+        m = peer_next(&f->peer);
+        assert_string_equal(m->request->open->system, want);
+        peer_send_conversation(&f->peer, m->request->id, 3, "a");
+        proto_message_free(m);
+        finish(f, 0, "a\n", NULL);
+}
+
+static void test_option(void **state) {
+        char file[128];
+        struct fixture f;
+
+        setup(&f);
+        make_file(&f, file, "file", "You are brief.\n");
+        check_system(&f, "plain", "unread", "plain");
+        check_system(&f, file, "unread", "You are brief.");
+        check_system(&f, "@@x", "unread", "@x");
+        check_system(&f, "-", "from input\n\n", "from input\n");
+        check_system(&f, "", "unread", "");
+        START(&f, "open", "--system", "@nothing");
+        finish(&f, 1, "", "cannot read 'nothing'");
+        START(&f, "open", "--system", "@/dev/zero"); /* no end, but a limit */
+        finish(&f, 5, "", "the text is longer than");
+        START(&f, "acp", "--system", "-");
+        finish(&f, 2, "", "--system -: standard input is for the editor; name a file as @FILE");
+        start_with_nul(&f);
+        finish(&f, 1, "", "--system: the text has a NUL byte");
+        unlink(file + 1);
+        teardown(&f);
+}
+
 static void test_null_device(void **state) {
         struct proto_message *m;
         struct fixture f;
@@ -179,6 +294,8 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_patience),
                 cmocka_unit_test(test_empty),
                 cmocka_unit_test(test_file),
+                cmocka_unit_test(test_at_file),
+                cmocka_unit_test(test_option),
                 cmocka_unit_test(test_null_device),
                 cmocka_unit_test(test_json),
         };

@@ -53,7 +53,7 @@ static void test_help(void **state) {
         assert_non_null(strstr(f.text, "--logprobs N"));
         START(&f, "help", "say");
         finish(&f, 0, NULL, NULL);
-        assert_non_null(strstr(f.text, "Usage: confab say NAME [TEXT|-] [OPTIONS]\n"));
+        assert_non_null(strstr(f.text, "Usage: confab say NAME [TEXT|@FILE|-] [OPTIONS]\n"));
         USAGE(&f, "unknown command 'more' of say", "help", "say", "more");
         START(&f, "--version");
         finish(&f, 0, "confab " CONFAB_VERSION "\n", NULL);
