@@ -42,20 +42,39 @@ const struct cli_option cli_sampling_options[] = {
 
 const struct cli_option cli_generate_options[] = {
         {"max-tokens", "N", CLI_UINT, .letter = 'm', .max_uint = UINT32_MAX - 1,
-                .help = "longest reply (0: only take in the input)"},
+                .help = "longest reply (0: only take in the input)",
+                .more = "Without it the daemon's max-tokens counts, which is 512 unless it is "
+                        "configured. A reply that ended there is told on standard error, and "
+                        "'confab say --no-input' goes on with it."},
         {"stop", "STRING", CLI_STRING, .repeat = true, .help = "end the reply before STRING"},
         {"logprobs", "N", CLI_UINT, .max_uint = 32768,
-                .help = "log-probabilities, N alternatives each (shown with --json)"},
-        {"ignore-eos", NULL, CLI_FLAG, .help = "never choose a token that would end it"},
+                .help = "log-probabilities, N alternatives each (shown with --json)",
+                .more = "The texts of the tokens are shown, too."},
+        {"ignore-eos", NULL, CLI_FLAG, .help = "never choose a token that would end it",
+                .more = "A limit or a stop string ends the reply."},
         {"background", NULL, CLI_FLAG, .letter = 'b', .help = "give way to interactive requests"},
         {"wait", NULL, CLI_FLAG, .letter = 'w',
-                .help = "wait while another request holds the conversation"},
-        {"json-schema", "FILE", CLI_STRING, .help = "the reply is JSON that meets this schema"},
+                .help = "wait while another request holds the conversation",
+                .more = "It waits behind those that wait already. Without it the exit status is "
+                        "4."},
+        {"json-schema", "FILE", CLI_STRING, .help = "the reply is JSON that meets this schema",
+                .more = "The file has at most 256 KiB. docs/grammar.md tells which keywords are "
+                        "supported; a schema with others, or one that nothing meets, is refused "
+                        "before the reply begins. A reply that --max-tokens cuts short is the "
+                        "beginning of such JSON, and 'confab say --no-input' with the same schema "
+                        "goes on with it."},
         {"grammar", "FILE", CLI_STRING, .help = "the reply is what this GBNF generates"},
         {"tool-choice", "required|NAME", CLI_STRING,
-                .help = "the reply is a call of a tool, or of this one"},
+                .help = "the reply is a call of a tool, or of this one",
+                .more = "The tools are those that the conversation has (--tools), and the "
+                        "arguments meet the tool's parameters. Reasoning may precede it. Not every "
+                        "model can be made to call: see docs/grammar.md."},
         {"reasoning", "show|hide|only", CLI_STRING, .letter = 'R',
-                .help = "show: dimmed, or on standard error; only: nothing else"},
+                .help = "show: dimmed, or on standard error; only: nothing else",
+                .more = "show, which is the default, dims reasoning if standard output is a "
+                        "terminal, and else writes it to standard error; hide leaves it out; only "
+                        "writes nothing else to standard output. With --json all parts of the "
+                        "reply are told, whatever is said here."},
         {.name = NULL},
 };
 

@@ -105,9 +105,42 @@ static void help_line(struct cli *cli, const struct cli_command *c) {
         put_row(cli, left, c->summary);
 }
 
+static void put_examples(struct cli *cli, const char *s) {
+        cli_printf(cli, "\nExamples:\n");
+        while (*s) {
+                size_t n = strcspn(s, "\n");
+
+                cli_printf(cli, "  %.*s\n", (int)n, s);
+                s += n + (s[n] == '\n');
+        }
+}
+
 /* ---- pages ---- */
 
-static void help_purpose(struct cli *cli, enum cli_purpose purpose) {
+const struct cli_table cli_tables[] = {
+        {cli_text_options, "text", "The text", NULL},
+        {cli_generate_options, "generate", "The reply", NULL},
+        {cli_sampling_options, "sampling", "Choosing tokens",
+                "What is not given is the conversation's default, or the daemon's: temperature "
+                "0.8, the "
+                "40 likeliest tokens, of these the likeliest that make up 0.95, and none below "
+                "0.05 "
+                "times the likeliest; no penalties, which look back 64 tokens; a seed drawn anew "
+                "for "
+                "each reply."},
+        {cli_global_options, "global", "Options of every command",
+                "Before or after the command's name."},
+        {.options = NULL},
+};
+
+const struct cli_table *cli_find_table(const struct cli_option *options) {
+        for (const struct cli_table *t = cli_tables; t->options; t++)
+                if (t->options == options)
+                        return t;
+        return NULL;
+}
+
+const char *cli_purpose_title(enum cli_purpose purpose) {
         static const char *const titles[CLI_N_PURPOSES] = {
                 [CLI_PURPOSE_MORE] = "More",
                 [CLI_PURPOSE_TALK] = "Talk",
@@ -116,13 +149,18 @@ static void help_purpose(struct cli *cli, enum cli_purpose purpose) {
                 [CLI_PURPOSE_MEMORY] = "Memory",
                 [CLI_PURPOSE_RUN] = "The daemon",
         };
+
+        return titles[purpose];
+}
+
+static void help_purpose(struct cli *cli, enum cli_purpose purpose) {
         bool titled = false;
 
         for (const struct cli_command *const *c = cli_commands; *c; c++) {
                 if ((*c)->purpose != purpose)
                         continue;
                 if (!titled)
-                        cli_printf(cli, "%s:\n", titles[purpose]);
+                        cli_printf(cli, "%s:\n", cli_purpose_title(purpose));
                 titled = true;
                 help_line(cli, *c);
         }
@@ -140,6 +178,28 @@ static void help_program(struct cli *cli) {
                         "'confab help COMMAND' says more about a command; see also confab(1).\n");
 }
 
+/* The options of all tables without a title, then one list under each title. */
+static void help_tables(struct cli *cli, const struct cli_command *c) {
+        bool titled = false;
+
+        for (size_t i = 0; i < ARRAY_SIZE(c->options); i++) {
+                if (!c->options[i] || cli_find_table(c->options[i]))
+                        continue;
+                if (!titled)
+                        cli_printf(cli, "\nOptions:\n");
+                titled = true;
+                help_options(cli, c->options[i]);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(c->options); i++) {
+                const struct cli_table *t = c->options[i] ? cli_find_table(c->options[i]) : NULL;
+
+                if (!t)
+                        continue;
+                cli_printf(cli, "\n%s:\n", t->title);
+                help_options(cli, c->options[i]);
+        }
+}
+
 static void help_command(struct cli *cli, const struct cli_command *c) {
         cli_printf(cli, "%s.\n", c->summary);
         if (c->help) {
@@ -151,12 +211,11 @@ static void help_command(struct cli *cli, const struct cli_command *c) {
                 for (size_t i = 0; c->commands[i]; i++)
                         help_line(cli, c->commands[i]);
         }
-        if (c->options[0])
-                cli_printf(cli, "\nOptions:\n");
-        for (size_t i = 0; i < ARRAY_SIZE(c->options); i++)
-                help_options(cli, c->options[i]);
+        help_tables(cli, c);
         cli_printf(cli, "\nOptions of every command:\n");
         help_options(cli, cli_global_options);
+        if (c->examples)
+                put_examples(cli, c->examples);
 }
 
 void cli_help(struct cli *cli, const struct cli_path *path) {

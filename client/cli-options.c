@@ -8,11 +8,21 @@
 #include <string.h>
 
 const struct cli_option cli_global_options[] = {
-        {"socket", "PATH", CLI_STRING, .help = "socket of the daemon (or set CONFAB_SOCKET)"},
+        {"socket", "PATH", CLI_STRING, .help = "socket of the daemon (or set CONFAB_SOCKET)",
+                .more = "Otherwise the system's daemon is asked, at /run/confab/confab.sock, if it "
+                        "may be used, or else the user's own, at "
+                        "$XDG_RUNTIME_DIR/confab/confab.sock."},
         {"as-uid", "UID", CLI_UINT, .max_uint = UINT32_MAX - 1,
-                .help = "act for this user, if the daemon trusts you"},
-        {"tenant", "LABEL", CLI_STRING, .help = "act for this tenant of the user, likewise"},
-        {"json", NULL, CLI_FLAG, .letter = 'j', .help = "print JSON"},
+                .help = "act for this user, if the daemon trusts you",
+                .more = "The command then reaches this user's conversations in place of your own. "
+                        "Root may, and those whom the daemon's setting trusted-users names."},
+        {"tenant", "LABEL", CLI_STRING, .help = "act for this tenant of the user, likewise",
+                .more = "A tenant is a label under which a program keeps one of those apart whom "
+                        "it serves. Its conversations are neither the user's nor another "
+                        "tenant's."},
+        {"json", NULL, CLI_FLAG, .letter = 'j', .help = "print JSON",
+                .more = "Commands that print a reply print one object for each event on a line of "
+                        "its own, others one object. confab-protocol(7) describes them."},
         {"help", NULL, CLI_FLAG, .letter = 'h', .help = "show help"},
         {"version", NULL, CLI_FLAG, .letter = 'V', .help = "show the version"},
         {.name = NULL},

@@ -6,7 +6,7 @@
  *    standard error, so a pipe gets the text alone. --reasoning hide prints none; with --reasoning only
  *    it is all that goes to standard output.
  * 2. A call is one line on standard error, NAME(ARGUMENTS) [ID], once it is whole; and the exit status
- *    is CLI_CALLS, so that a script knows that it has to answer: 'confab say NAME --result ID=TEXT'.
+ *    is CLI_CALLS, so that a script knows that it has to answer: 'confab say NAME --result ID=STRING'.
  * 3. A call that is broken is reported, and answers nothing.
  */
 #include "base/err.h"

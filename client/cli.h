@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "client/confab.h"
 
-/* Exit statuses; part of the interface, see docs/confab.1. */
+/* Exit statuses; part of the interface, see docs/confab.1.in. */
 enum cli_status {
         CLI_OK = 0,
         CLI_FAILED = 1,
@@ -43,7 +43,15 @@ struct cli_option {
         char letter; /* the short form, as in -n; 0: there is none */
         uint64_t max_uint;
         double min, max;
-        const char *help;
+        const char *help; /* a sentence, as in the middle of one: no capital, no full stop */
+        const char *more; /* further sentences, for the manual page alone; or NULL */
+};
+/* Several verbs have the options of one table: what --help and the manual pages call it. */
+struct cli_table {
+        const struct cli_option *options;
+        const char *name; /* for programs */
+        const char *title;
+        const char *text; /* in front of the options in manual pages; or NULL */
 };
 struct cli_value {
         const struct cli_option *option;
@@ -73,11 +81,15 @@ struct cli_command {
         const char *name; /* one word: of "confab admin users" it is "users" */
         const char *args; /* as in its usage line; of a group NULL */
         size_t min_args, max_args;
-        enum cli_purpose purpose;                  /* of commands in a group: not looked at */
-        const char *summary;                       /* one line */
-        const char *help;                          /* paragraphs, or NULL */
-        const struct cli_option *options[4];       /* of a group: none */
-        const struct cli_command *const *commands; /* NULL-terminated; or NULL */
+        enum cli_purpose purpose; /* of commands in a group: not looked at */
+        const char *summary;      /* one line */
+        /* Paragraphs, or NULL: for --help and the manual page, which both break lines by themselves. An
+         * empty line ends a paragraph; one that begins with a space is shown as it is. */
+        const char *help;
+        const char *examples; /* lines as they are typed, or NULL */
+        const char *see;      /* related verbs, "fork rewind", or NULL: for the manual page */
+        const struct cli_option *options[CLI_TABLES_MAX]; /* of a group: none */
+        const struct cli_command *const *commands;        /* NULL-terminated; or NULL */
         bool binary; /* its output is neither text nor JSON, whatever the options say */
         int (*run)(struct cli *cli); /* enum cli_status; of a group NULL */
 };
@@ -116,6 +128,7 @@ extern const struct cli_option cli_global_options[];
 extern const struct cli_option cli_text_options[];     /* of commands that send a TEXT */
 extern const struct cli_option cli_sampling_options[]; /* how to choose tokens */
 extern const struct cli_option cli_generate_options[]; /* when to stop, and what to report */
+extern const struct cli_table cli_tables[];            /* these, with their titles; NULL ends it */
 
 /* A row of options, and what it asks for: 0 or CLI_USAGE after reporting why. */
 #define CLI_OVERFLOW_OPTION                                                                        \
@@ -140,6 +153,9 @@ const char *cli_path_name(char buf[CLI_PATH_NAME_MAX], const struct cli_path *pa
 int cli_unknown_command(struct cli *cli, const struct cli_path *path, const char *word);
 /* Parse a number of at most @max: decimal digits, nothing else. */
 bool cli_parse_uint(const char *s, uint64_t max, uint64_t *ret);
+const char *cli_purpose_title(enum cli_purpose purpose);
+/* The row of cli_tables for a table of options; NULL: it is a verb's own. */
+const struct cli_table *cli_find_table(const struct cli_option *options);
 /* Print the help of a command; of the program, if the path is empty. */
 void cli_help(struct cli *cli, const struct cli_path *path);
 /* "confab say NAME [TEXT|-] [OPTIONS]" into @b. -ERR_NOMEM. */
@@ -279,7 +295,11 @@ void cli_print_parts(struct cli *cli, const struct confab_part *parts, size_t n)
         {                                                                                          \
                 "tools", "FILE", CLI_STRING,                                                       \
                         .help = "functions that the model may call: JSON, as in OpenAI's "         \
-                                "\"tools\""                                                        \
+                                "\"tools\"",                                                       \
+                        .more = "At most 256 KiB. 'confab open' tells them with the first "        \
+                                "message, 'confab say' with this one, unless "                     \
+                                "they hold already. A model whose template knows no tools "        \
+                                "refuses them; 'confab model' tells."                              \
         }
 /* Read the file of --tools into *ret, to be freed, and let @r have it. 0 or a status. */
 int cli_tools(struct cli *cli, char **ret, struct confab_request *r);

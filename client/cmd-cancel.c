@@ -17,5 +17,6 @@ const struct cli_command cmd_cancel = {
         .purpose = CLI_PURPOSE_TALK,
         .summary = "Stop what a conversation is doing",
         .help = "A reply that is being generated ends there and is kept.",
+        .see = "say",
         .run = run,
 };

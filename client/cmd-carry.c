@@ -177,13 +177,16 @@ const struct cli_command cmd_carry = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_KEEP,
         .summary = "Carry conversations of another model over to this one",
-        .help = "What was said is written anew with this model's tokens and chat format. Until "
-                "that "
-                "has\n"
-                "succeeded the conversation stays as it is. 'ls' and 'show' tell which "
-                "conversations "
-                "need\n"
-                "it. With --all, what fails does not stop the others.",
+        .help = "What was said is written anew with this model's tokens and chat format. 'confab "
+                "ls' and 'confab show' tell which conversations need it. Until it has succeeded "
+                "the conversation stays as it is. What was not stored as text, or has no place in "
+                "this model's chat format, or does not fit its context, is refused, and the turn "
+                "or the figures are told. A conversation that has this model's tokens stays as it "
+                "is, with exit status 0.\n\nWith --all, those that fail are told on standard "
+                "error, the others are carried, and the exit status is that of the first failure. "
+                "The steps of changing a model, and back, are in docs/models.md (\"Changing the "
+                "model\").",
+        .see = "model",
         .options = {options},
         .run = run,
 };

@@ -308,12 +308,18 @@ const struct cli_command cmd_chat = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_TALK,
         .summary = "Talk line by line, in NAME or a new conversation",
-        .help = "NAME is opened if it does not exist. On a terminal lines can be edited and "
-                "recalled,\n"
-                "Ctrl-C stops a reply, Ctrl-D leaves, and /help lists the commands (/fork, "
-                "/edit,\n"
-                "/regenerate, /rewind, /more, /quit). Otherwise each line of standard input is a "
-                "message.",
+        .help = "NAME is opened if it does not exist, with --system and --overflow as 'confab "
+                "open' takes them; without a NAME a new conversation is opened. On a terminal "
+                "lines can be edited and recalled (with the keys of editrc(5), if there is a "
+                "~/.editrc), what is pasted is one message whatever newlines it has, Ctrl-C stops "
+                "a reply or gives up a line, Ctrl-D leaves, and /help lists the commands (/fork, "
+                "/edit, /regenerate, /rewind, /more, /quit). A message that begins with a slash is "
+                "written with two.\n\nOtherwise each line of standard input is a message, and the "
+                "first failure ends the chat. Lines are said as they are: @ and - mean nothing in "
+                "them.",
+        .examples = "confab chat notes\n"
+                    "confab chat -s 'You are brief.'",
+        .see = "say",
         .options = {options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

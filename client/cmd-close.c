@@ -16,6 +16,7 @@ const struct cli_command cmd_close = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_KEEP,
         .summary = "Forget a conversation for good",
-        .help = "Its forks live on.",
+        .help = "What was said is gone, and its memory. Its forks live on.",
+        .see = "export",
         .run = run,
 };

@@ -43,10 +43,14 @@ const struct cli_command cmd_edit = {
         .max_args = 3,
         .purpose = CLI_PURPOSE_TALK,
         .summary = "Say something else at an earlier turn, and go on from there",
-        .help = "TURN is the number of a user's turn, as 'show' counts them. TEXT and its reply "
-                "replace it and\nwhat follows, which stay if the request is refused. A fork made "
-                "before keeps how it was. If\nsomebody else changes the conversation meanwhile, "
-                "the exit status is 4.",
+        .help = "TURN is the number of a user's turn, as 'confab show' counts them. TEXT, given as "
+                "for 'confab say', and its reply replace it and all that follows. What is replaced "
+                "is dropped once the new turns are saved: it stays if the request is refused, or "
+                "interrupted before the first token. A fork made before keeps how it was. If "
+                "somebody else changes the conversation in between, the exit status is 4 and what "
+                "they said stays.",
+        .examples = "confab edit other 1 'My dog is called Tom.'",
+        .see = "regenerate rewind fork",
         .options = {cli_text_options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

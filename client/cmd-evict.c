@@ -41,7 +41,9 @@ const struct cli_command cmd_evict = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_MEMORY,
         .summary = "Put the memory of a conversation into its spill files",
-        .help = "Its next reply brings it back. What cannot be written is dropped and has to be "
-                "computed\nagain: that is told, and the exit status is 1.",
+        .help = "What can't be written there, because the disk is full or a limit is reached, is "
+                "dropped: then standard error says how many tokens have to be computed again and "
+                "why, and the exit status is 1.",
+        .see = "warm",
         .run = run,
 };

@@ -63,9 +63,11 @@ const struct cli_command cmd_export = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_KEEP,
         .summary = "Write a conversation to standard output, for import",
-        .help = "Transcript, tokens and memory. The memory is of use to a daemon with the same "
-                "model "
-                "and\nkv-type; any other computes it again.",
+        .help = "Transcript, tokens and memory, as one file for 'confab import'. Standard output "
+                "must not be a terminal. The memory is of use to a daemon with the same model and "
+                "kv-type; any other computes it again.",
+        .examples = "confab export notes > notes.confab",
+        .see = "import",
         .options = {options},
         .binary = true,
         .run = run,

@@ -39,9 +39,11 @@ const struct cli_command cmd_fork = {
         .max_args = 2,
         .purpose = CLI_PURPOSE_KEEP,
         .summary = "Make a second conversation that begins like NAME",
-        .help = "Prints the name of the new one; without NEW the daemon chooses it. Both share "
-                "the\n"
-                "memory of what they have in common.",
+        .help = "Prints the name of the new one; without NEW the daemon chooses it. Both share the "
+                "memory of what they have in common, so a fork costs next to nothing.",
+        .examples = "confab fork notes other\n"
+                    "confab fork notes --at 4",
+        .see = "tree rewind",
         .options = {options},
         .run = run,
 };

@@ -16,6 +16,7 @@ const struct cli_command cmd_help = {
         .args = "[COMMAND...]",
         .max_args = CLI_PATH_MAX,
         .summary = "Show help, of a command if one is given",
-        .help = "The same as 'confab COMMAND --help'.",
+        .help = "The same as 'confab COMMAND --help'. The manual page of a command is "
+                "confab-COMMAND(1).",
         .run = run,
 };

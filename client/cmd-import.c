@@ -33,12 +33,16 @@ static int run(struct cli *cli) {
 
 const struct cli_command cmd_import = {
         .name = "import",
-        .args = "[NAME]",
+        .args = "[NEW]",
         .max_args = 1,
         .purpose = CLI_PURPOSE_KEEP,
         .summary = "Make a conversation of an export and print its name",
-        .help = "Reads standard input. Without NAME it gets the name that it had, or another if "
-                "that is taken.\nThe file may come from anywhere: memory that another daemon "
-                "exported is used for this\nconversation and its forks only.",
+        .help = "A conversation is made of an export, read from standard input. Without NEW it "
+                "gets the name it had, or another one if that is taken. Its memory is used if the "
+                "daemon's model and settings are the ones that made it, and computed again when it "
+                "is needed otherwise. The file may come from anywhere: memory that another daemon "
+                "exported is used for this conversation and its forks only.",
+        .examples = "confab import copy < notes.confab",
+        .see = "export",
         .run = run,
 };

@@ -201,12 +201,13 @@ const struct cli_command cmd_ls = {
         .args = "",
         .purpose = CLI_PURPOSE_LOOK,
         .summary = "List the conversations",
-        .help = "STATE is where the memory is: resident, partial, spilled or cold (only the tokens "
-                "are\n"
-                "kept); a star marks a conversation that is busy. AGE is the time since its last "
-                "turn.\nNOTE tells what is pinned, and what another model has made. With --all the "
-                "owners are named, "
-                "too: user, or user/tenant.",
+        .help = "The columns are number, name, state, tokens, turns, size in RAM and on disk, and "
+                "the time since the last turn. STATE is where the memory is: resident, partial, "
+                "spilled or cold (only the tokens are kept); a star marks a conversation that is "
+                "busy.\n\nNOTE tells which are pinned, which were made with another model, and how "
+                "much of the memory on disk the present model cannot use. With --all the owners "
+                "are named, too: user, or user/tenant.",
+        .see = "show tree",
         .options = {options},
         .run = run,
 };

@@ -84,5 +84,11 @@ const struct cli_command cmd_model = {
         .args = "",
         .purpose = CLI_PURPOSE_LOOK,
         .summary = "Tell about the model that the daemon serves",
+        .help = "It tells whether the model takes tools and marks reasoning, too. \"block, bytes\" "
+                "is the memory of a block of tokens in all layers with attention. What of it is in "
+                "local layers (\"window, bytes\") is kept for the last tokens only, as many as "
+                "\"window, tokens\" says; recurrent layers have one \"state\" for the whole "
+                "conversation, and one for each place that is kept to come back to.",
+        .see = "stats",
         .run = run,
 };

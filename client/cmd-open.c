@@ -37,13 +37,19 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_open = {
         .name = "open",
-        .args = "[NAME]",
+        .args = "[NEW]",
         .max_args = 1,
         .purpose = CLI_PURPOSE_KEEP,
         .summary = "Open a new conversation and print its name",
-        .help = "Without NAME the daemon chooses one. The sampling options become the "
-                "conversation's\n"
-                "defaults.",
+        .help = "Without NEW the daemon chooses a name. The sampling options become the "
+                "conversation's defaults. A conversation is durable: it is there after a restart "
+                "of the daemon, and its memory is in RAM or comes back from files.\n\n--overflow "
+                "shift lets it go on at the end of the context: old turns are dropped from what "
+                "the model sees, not from the conversation. Without it, what does not fit is an "
+                "error.",
+        .examples = "name=$(confab open --system 'You are brief.')\n"
+                    "confab open notes --system @prompt.txt --temperature 0",
+        .see = "say fork close",
         .options = {options, cli_sampling_options},
         .run = run,
 };

@@ -41,8 +41,10 @@ const struct cli_command cmd_publish = {
         .purpose = CLI_PURPOSE_MEMORY,
         .summary = "Share the memory of a beginning with all users",
         .help = "For root and the admin group. Conversations of any user that begin with the same "
-                "tokens\nneed not compute them. What was published counts as known to everybody: "
-                "how fast a prompt\nis taken in tells whether it begins like that.",
+                "tokens need not compute them. What is published is no secret: how fast a prompt "
+                "is taken in tells others whether it begins like that.",
+        .examples = "confab publish handbook --turns 1",
+        .see = "fork",
         .options = {options},
         .run = run,
 };

@@ -22,10 +22,13 @@ const struct cli_command cmd_regenerate = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_TALK,
         .summary = "Drop the last reply and give another",
-        .help = "A message without a reply, because that was cancelled, gets one. A fork made "
-                "before "
-                "keeps the\nreply. Prints as 'say' does. With the same seed and "
-                "options\nthe reply is the same again.",
+        .help = "The new reply is printed as 'confab say' does. The old one is dropped once the "
+                "new one is saved: it stays if the request is refused, or interrupted before the "
+                "first token. A message without a reply, because that was cancelled, gets one. A "
+                "fork made before keeps the reply.\n\nWith the same --seed and options the reply "
+                "is the same again.",
+        .examples = "confab regenerate notes --temperature 1.2",
+        .see = "edit rewind",
         .options = {cli_generate_options, cli_sampling_options},
         .run = run,
 };

@@ -42,9 +42,13 @@ const struct cli_command cmd_rewind = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_KEEP,
         .summary = "Take back the end of a conversation",
-        .help = "Forks keep what is taken back here. A reply that is cut in its middle is "
-                "continued "
-                "by\n'say --no-input', and ended by what is said next.",
+        .help = "One of the options says how much. Forks keep what is taken back here. A reply "
+                "that is cut in its middle is continued by 'confab say --no-input', and ended by "
+                "what is said next.\n\nA model with recurrent or local layers may compute some of "
+                "what is kept again with the next message, back to the last place that it can "
+                "begin from; 'confab say --json' tells how much.",
+        .examples = "confab rewind notes -n 2",
+        .see = "fork edit",
         .options = {options},
         .run = run,
 };

@@ -63,11 +63,15 @@ static const struct cli_option options[] = {
                 .help = "fail if the conversation is not at revision N"},
         CLI_TOOLS_OPTION,
         {"result", "ID=STRING", CLI_STRING, .repeat = true,
-                .help = "in place of TEXT: what call ID of the last reply led to"},
+                .help = "in place of TEXT: what call ID of the last reply led to",
+                .more = "It is taken as it stands: an @ means nothing in it."},
         {"results", "FILE", CLI_STRING,
-                .help = "the same from JSON: [{\"call_id\", \"content\"}, ...]"},
+                .help = "the same from JSON: [{\"call_id\", \"content\"}, ...]",
+                .more = "There may be a name, too; content that is no string is said as it is "
+                        "written."},
         {"detach", NULL, CLI_FLAG, .letter = 'd',
-                .help = "leave once accepted; the reply goes on by itself"},
+                .help = "leave once accepted; the reply goes on by itself",
+                .more = "It is there for 'confab show' when it is done."},
         {.name = NULL},
 };
 
@@ -79,21 +83,24 @@ const struct cli_command cmd_say = {
         .purpose = CLI_PURPOSE_TALK,
         .summary = "Say something and print the reply as it comes",
         .help = "TEXT is said as it is. @FILE says what a file has; write @@ for an @ that is "
-                "said, and "
-                "'--' in front of a TEXT that may be anything. '-', or no TEXT, says what standard "
-                "input has. The last newline of a file or of standard input is dropped unless "
-                "--raw "
-                "is given.\n\n"
-                "With a TEXT, a pipe or file on standard input is said before it, with a blank "
-                "line "
-                "between; -n leaves it alone, as in loops that read their own.\n\n"
-                "The reply is all that goes to standard output, with a newline at its end if it "
-                "has "
-                "none. With --json each event is one object on a line. Ctrl-C ends the reply early "
-                "and keeps what there is of it. Reasoning is dimmed on a terminal, and else goes "
-                "to "
-                "standard error; each call of a function is a line NAME(ARGUMENTS) [ID] there, and "
-                "the exit status is 7: answer it with --result.",
+                "said, and '--' in front of a TEXT that may be anything. '-', or no TEXT, says "
+                "what standard input has. The last newline of a file or of standard input is "
+                "dropped unless --raw is given. A text of nothing but white space is wrong usage. "
+                "NAME has to exist: 'confab open' makes one.\n\nWith a TEXT, a pipe or file on "
+                "standard input is said before it, with a blank line between; -n leaves it alone, "
+                "as in loops that read their own.\n\nThe reply is all that goes to standard "
+                "output, with a newline at its end if it has none. With --json each event is one "
+                "object on a line. Ctrl-C ends the reply early and keeps what there is of it; a "
+                "second one leaves at once. Reasoning is dimmed on a terminal, and else goes to "
+                "standard error.\n\nA reply may ask for functions: each call is one line on "
+                "standard error, NAME(ARGUMENTS) [ID], and the exit status is 7. Answer with "
+                "--result.",
+        .examples = "confab say notes 'My cat is called Tom.'\n"
+                    "git diff | confab say review 'Is this change right?'\n"
+                    "confab say notes 'Summarise this:' < report.txt\n"
+                    "confab say notes @question.txt\n"
+                    "while read -r line; do confab say -n notes -- \"$line\"; done < list",
+        .see = "open chat edit regenerate",
         .options = {options, cli_text_options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

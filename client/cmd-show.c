@@ -109,8 +109,12 @@ const struct cli_command cmd_show = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_LOOK,
         .summary = "Show a conversation with all of its turns",
-        .help = "The numbers of the turns are what 'fork --at', 'rewind --to-turn' and 'edit' "
-                "take.",
+        .help = "The numbers of the turns are what 'confab fork --at', 'confab rewind --to-turn' "
+                "and 'confab edit' take. Turns that the model does not see any more are marked. "
+                "Replies are shown in parts: reasoning (dimmed on a terminal), text, and calls of "
+                "functions with their ids.\n\nIt also tells whether the conversation was made with "
+                "another model, and how much of its memory on disk the present one cannot use.",
+        .see = "ls edit",
         .options = {options},
         .run = run,
 };

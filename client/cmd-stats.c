@@ -110,7 +110,7 @@ const struct cli_command cmd_stats = {
         .purpose = CLI_PURPOSE_RUN,
         .summary = "Show the daemon's figures",
         .help = "One name and number on each line, in groups whose titles begin with '#'; the "
-                "names "
-                "are\nlisted in docs/protocol.md.",
+                "names are listed in confab-protocol(7).",
+        .see = "model",
         .run = run,
 };

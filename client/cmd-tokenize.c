@@ -58,9 +58,10 @@ const struct cli_command cmd_tokenize = {
         .args = "[TEXT|@FILE|-]",
         .max_args = 1,
         .summary = "Show the tokens of a text",
-        .help = "One token on each line, number and piece. Without TEXT, or with '-', standard "
-                "input\n"
-                "is read as it is; with both they are joined as 'say' does.",
+        .help = "One token on each line, number and piece. TEXT is given as for 'confab say', but "
+                "nothing is taken off its end; an empty one has no tokens.",
+        .examples = "confab tokenize --ids 'hello world'",
+        .see = "model",
         .options = {options, cli_text_options},
         .run = run,
 };

@@ -178,6 +178,8 @@ const struct cli_command cmd_tree = {
         .args = "",
         .purpose = CLI_PURPOSE_LOOK,
         .summary = "Draw which conversation was forked from which",
-        .help = "With --json it is a flat list, parents before children, with the depth of each.",
+        .help = "A conversation whose parent is closed hangs where the parent did. With --json it "
+                "is a flat list, parents before children, with the depth of each.",
+        .see = "ls fork",
         .run = run,
 };

@@ -38,7 +38,8 @@ static const struct cli_option options[] = {
         CLI_OVERFLOW_OPTION,
         {"pin", NULL, CLI_FLAG,
                 .help = "its memory stays in RAM for longest (root, the admin group, the daemon's "
-                        "user)"},
+                        "user)",
+                .more = "While there is other memory that can go, that goes first."},
         {"unpin", NULL, CLI_FLAG, .help = "its memory goes like that of others"},
         {"reset-sampling", NULL, CLI_FLAG,
                 .help = "sampling options that are not given are the daemon's again"},
@@ -52,9 +53,10 @@ const struct cli_command cmd_update = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_KEEP,
         .summary = "Change a conversation's name and defaults",
-        .help = "What is not given stays as it is. The sampling options become the "
-                "conversation's\n"
+        .help = "What is not given stays as it is. The sampling options become the conversation's "
                 "defaults.",
+        .examples = "confab update notes --name done --overflow shift",
+        .see = "open",
         .options = {options, cli_sampling_options},
         .run = run,
 };

@@ -16,6 +16,8 @@ const struct cli_command cmd_warm = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_MEMORY,
         .summary = "Bring a conversation into RAM ahead of need",
-        .help = "Waits until it is there.",
+        .help = "The next message then begins at once. The memory is read from the spill files, or "
+                "computed again if it is not there.",
+        .see = "evict",
         .run = run,
 };

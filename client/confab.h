@@ -20,7 +20,7 @@
  *
  * Functions that can fail return 0, or -1 with *e (may be NULL) filled. Outputs are untouched on
  * failure. Strings passed in are NUL-terminated UTF-8 and are copied; strings passed out belong to
- * the library and live until the callback returns. The protocol is described in docs/protocol.md.
+ * the library and live until the callback returns. The protocol is described in confab-protocol(7).
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -157,7 +157,8 @@ enum confab_overflow {
         CONFAB_OVERFLOW_SHIFT  /* old turns are dropped from the memory, not from the transcript */
 };
 
-/* Stable lower-case names ("resident", "stop", "user"); "unknown" for numbers not listed above. */
+/* The stable lower-case name of a number ("resident", "stop", "user"); "unknown" for one not listed
+ * above. */
 CONFAB_PUBLIC const char *confab_role_name(enum confab_role role);
 CONFAB_PUBLIC const char *confab_residency_name(enum confab_residency residency);
 CONFAB_PUBLIC const char *confab_finish_name(enum confab_finish finish);
@@ -576,7 +577,7 @@ enum confab_notice_kind {
         CONFAB_NOTICE_CLOSED,
         CONFAB_NOTICE_PRESSURE /* only to those who get all figures of stats */
 };
-/* Stable lower-case names ("turn_begun"); "unknown" for other numbers. */
+/* The stable lower-case name of a kind ("turn_begun"); "unknown" for other numbers. */
 CONFAB_PUBLIC const char *confab_notice_name(enum confab_notice_kind kind);
 
 /* What has happened to a conversation. Numbers that do not belong to the kind are 0. */
@@ -630,7 +631,7 @@ typedef void (*confab_event_fn)(void *userdata, const struct confab_event *event
 /* Connect to the daemon that listens on the Unix socket @path. confab_process() exchanges Hello;
  * requests may be submitted at once. Errors: "no_daemon", "permission", "system". */
 CONFAB_PUBLIC int confab_connect(struct confab **ret, const char *path, struct confab_error *e);
-/* The same over a connected stream socket, which the connection then owns (also on failure, when it
+/* As confab_connect(), over a connected stream socket, which the connection then owns (also on failure, when it
  * is closed). */
 CONFAB_PUBLIC int confab_new_from_fd(struct confab **ret, int fd, struct confab_error *e);
 #define CONFAB_OWN_UID UINT32_MAX
@@ -695,18 +696,18 @@ CONFAB_PUBLIC int confab_export(struct confab *c, const struct confab_request *r
 CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, confab_event_fn fn,
         void *userdata, struct confab_error *e);
 
-/* The same without descriptors: the bytes of the file travel in the connection. @write gets them in order;
+/* As confab_export(), without descriptors: the bytes of the file travel in the connection. @write gets them in order;
  * if it returns anything but 0 the export ends with "cancelled". @ret may be NULL. */
 typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
 CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
         confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
-/* @read gives up to @size bytes of the file: their number, 0 at the end; negative: the import ends with
- * "cancelled". */
+/* As confab_import(), without descriptors. @read gives up to @size bytes of the file: their number, 0 at the
+ * end; negative: the import ends with "cancelled". */
 typedef ptrdiff_t (*confab_read_fn)(void *userdata, void *data, size_t size);
 CONFAB_PUBLIC int confab_import_stream(struct confab *c, confab_read_fn read, void *read_userdata,
         const char *name, confab_event_fn fn, void *userdata, struct confab_error *e);
-/* In an event loop: bytes of the import that was submitted with in_stream as request @id; with @last the
- * file is complete. They are copied, and wait in memory until they are sent: for a large file, send more
+/* Send bytes of the import that was submitted with in_stream as request @id, in an event loop; with @last
+ * the file is complete. They are copied, and wait in memory until they are sent: for a large file, send more
  * when confab_get_events() has no POLLOUT. "not_found": the import has ended already. */
 CONFAB_PUBLIC int confab_send_chunk(struct confab *c, uint64_t id, const void *data, size_t size,
         bool last, struct confab_error *e);
