@@ -64,7 +64,7 @@ const struct cli_option cli_generate_options[] = {
                         "beginning of such JSON, and 'confab say --no-input' with the same schema "
                         "goes on with it."},
         {"grammar", "FILE", CLI_STRING, .help = "the reply is what this GBNF generates"},
-        {"tool-choice", "required|NAME", CLI_STRING,
+        {"tool-choice", "required|TOOL", CLI_STRING,
                 .help = "the reply is a call of a tool, or of this one",
                 .more = "The tools are those that the conversation has (--tools), and the "
                         "arguments meet the tool's parameters. Reasoning may precede it. Not every "

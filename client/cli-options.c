@@ -98,7 +98,7 @@ static const struct cli_option *find_in(
         return NULL;
 }
 
-static const struct cli_option *find_option(
+const struct cli_option *cli_find_option(
         const struct cli_command *c, const char *name, size_t size) {
         const struct cli_option *o = find_in(cli_global_options, name, size);
 
@@ -114,8 +114,7 @@ static const struct cli_option *find_letter_in(const struct cli_option *table, c
         return NULL;
 }
 
-/* The option with the short form @letter, or NULL. */
-static const struct cli_option *find_letter(const struct cli_command *c, char letter) {
+const struct cli_option *cli_find_letter(const struct cli_command *c, char letter) {
         const struct cli_option *o = find_letter_in(cli_global_options, letter);
 
         for (size_t i = 0; !o && c && i < ARRAY_SIZE(c->options); i++)
@@ -124,7 +123,7 @@ static const struct cli_option *find_letter(const struct cli_command *c, char le
 }
 
 const struct cli_value *cli_get_each(const struct cli *cli, const char *name, size_t *it) {
-        assert(find_option(cli->command, name, strlen(name)));
+        assert(cli_find_option(cli->command, name, strlen(name)));
         while (*it < cli->n_values) {
                 const struct cli_value *v = &cli->values[(*it)++];
 
@@ -174,8 +173,7 @@ static void set_global(struct cli *cli, const struct cli_value *v) {
                 cli->version = true;
 }
 
-/* Take @o with @arg, NULL for a flag. */
-static int give(struct cli *cli, const struct cli_option *o, const char *arg) {
+int cli_give(struct cli *cli, const struct cli_option *o, const char *arg) {
         struct cli_value v;
         int r = parse_value(cli, o, arg, &v);
 
@@ -208,7 +206,7 @@ static int unknown_option(struct cli *cli, const char *name, size_t size) {
 static int take_option(struct cli *cli, int argc, char **argv, int *i) {
         const char *name = argv[*i] + 2, *eq = strchr(name, '='), *arg = NULL;
         size_t size = eq ? (size_t)(eq - name) : strlen(name);
-        const struct cli_option *o = find_option(cli->command, name, size);
+        const struct cli_option *o = cli_find_option(cli->command, name, size);
 
         if (!o)
                 return unknown_option(cli, name, size);
@@ -220,7 +218,7 @@ static int take_option(struct cli *cli, int argc, char **argv, int *i) {
                 arg = argv[++*i];
         if (o->arg && !arg)
                 return cli_usage(cli, "--%s needs an argument: %s", o->name, o->arg);
-        return give(cli, o, arg);
+        return cli_give(cli, o, arg);
 }
 
 static int unknown_letter(struct cli *cli, const char *word, const char *letter) {
@@ -238,7 +236,7 @@ static int take_letters(struct cli *cli, int argc, char **argv, int *i) {
         const char *word = argv[*i];
 
         for (const char *p = word + 1; *p; p++) {
-                const struct cli_option *o = find_letter(cli->command, *p);
+                const struct cli_option *o = cli_find_letter(cli->command, *p);
                 int r;
 
                 if (!o)
@@ -247,8 +245,8 @@ static int take_letters(struct cli *cli, int argc, char **argv, int *i) {
                         return cli_usage(
                                 cli, "-%c (--%s) needs an argument: %s", *p, o->name, o->arg);
                 if (o->arg)
-                        return give(cli, o, p[1] ? p + 1 : argv[++*i]);
-                r = give(cli, o, NULL);
+                        return cli_give(cli, o, p[1] ? p + 1 : argv[++*i]);
+                r = cli_give(cli, o, NULL);
                 if (r)
                         return r;
         }

@@ -35,8 +35,8 @@ enum cli_type {
 };
 struct cli_option {
         const char *name; /* without the dashes; NULL ends a table */
-        /* What --help calls its argument; NULL for flags. Completion knows what FILE, NAME and TEXT
-         * are (cli-complete.c); words in small letters are taken as they are. */
+        /* What --help calls its argument; NULL for flags. Completion knows what NAME, FILE, PATH, TEXT and
+         * COMMAND are (cli-complete.c); words in small letters are taken as they are: "error|shift". */
         const char *arg;
         enum cli_type type;
         bool repeat; /* may be given several times; else the last one counts */
@@ -142,6 +142,15 @@ int cli_overflow(struct cli *cli, struct confab_request *r);
 /* Parse argv[1..]; cli->command is a verb, unless --help or --version came with a group or with
  * nothing. 0, or CLI_USAGE after reporting why. */
 int cli_parse(struct cli *cli, int argc, char **argv);
+/* The option of a command (NULL: of every command) with this name, of @size bytes, or this letter; or NULL. */
+const struct cli_option *cli_find_option(
+        const struct cli_command *c, const char *name, size_t size);
+const struct cli_option *cli_find_letter(const struct cli_command *c, char letter);
+/* Take @o with @arg, NULL for a flag. 0, or CLI_USAGE after reporting why. */
+int cli_give(struct cli *cli, const struct cli_option *o, const char *arg);
+/* Answer a shell that asks what a word may become: argv of "__complete SHELL -- WORD...", without the
+ * program's name. An exit status. */
+int cli_complete(struct cli *cli, int argc, char **argv);
 /* Append to @path the command that @word names there: false, there is no such one. */
 bool cli_path_add(struct cli_path *path, const char *word);
 /* The commands that @path's last one groups, or all of the program; NULL if that is a verb. */

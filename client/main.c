@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
+#include <string.h>
 
 /* If a standard stream is closed, the socket would get its number and be read or written in its
  * place. So /dev/null gets the number instead, opened for reading: standard input is then empty,
@@ -20,8 +21,11 @@ static int open_standard_streams(void) {
 }
 
 static int run(struct cli *cli, int argc, char **argv) {
-        int status = cli_parse(cli, argc, argv);
+        int status;
 
+        if (argc > 1 && strcmp(argv[1], "__complete") == 0)
+                return cli_complete(cli, argc - 1, argv + 1);
+        status = cli_parse(cli, argc, argv);
         if (status)
                 return status;
         if (cli->help)

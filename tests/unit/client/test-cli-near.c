@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of conversations that nothing has: on a terminal those that are like them are named. */
+/* Names of conversations: of those that nothing has, on a terminal, those that are like them; and of those that the shell
+ * completes. */
 #include "cli-fixture.h"
 #include "util/terminal.h"
 
@@ -92,11 +93,55 @@ static void test_pipe(void **state) {
         teardown(&f);
 }
 
+/* ---- completion: all pages of the list ---- */
+
+static void name_page(struct fixture *f, const char *cursor, const char *name, const char *next) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Conversations page = CONFAB__V1__CONVERSATIONS__INIT;
+        Confab__V1__Conversation item = CONFAB__V1__CONVERSATION__INIT, *items[] = {&item};
+        struct proto_message *m = peer_next(&f->peer);
+
+        assert_non_null(m);
+        assert_int_equal(m->request->verb_case, REQ(LIST));
+        assert_int_equal(m->request->list->order, CONFAB__V1__ORDER__ORDER_UPDATED);
+        if (cursor)
+                assert_string_equal(m->request->list->cursor, cursor);
+        else
+                assert_null(m->request->list->cursor);
+        event.request = m->request->id;
+        proto_message_free(m);
+        item.has_id = item.has_residency = true;
+        item.id = 1;
+        item.residency = CONFAB__V1__RESIDENCY__RESIDENCY_COLD;
+        item.name = proto_borrow(name);
+        page.conversations = items;
+        page.n_conversations = 1;
+        page.has_more = true;
+        page.more = next != NULL;
+        page.cursor = proto_borrow(next);
+        event.has_request = true;
+        event.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATIONS;
+        event.conversations = &page;
+        peer_send(&f->peer, &event);
+}
+
+static void test_complete(void **state) {
+        struct fixture f;
+
+        BEGIN(&f, "__complete", "zsh", "--", "show", "al");
+        name_page(&f, NULL, "alice", "one");
+        name_page(&f, "one", "bob", "two");
+        name_page(&f, "two", "alan", NULL);
+        finish(&f, 0, "=alice\tcold\n=alan\tcold\n", NULL);
+        teardown(&f);
+}
+
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_terminal),
                 cmocka_unit_test(test_no_list),
                 cmocka_unit_test(test_pipe),
+                cmocka_unit_test(test_complete),
         };
 
         if (argc != 2) {
