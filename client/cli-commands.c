@@ -4,9 +4,12 @@
 const struct cli_command *const cli_commands[] = {
         &cmd_open,
         &cmd_say,
+        &cmd_ask,
         &cmd_chat,
         &cmd_regenerate,
         &cmd_edit,
+        &cmd_attach,
+        &cmd_wait,
         &cmd_fork,
         &cmd_rewind,
         &cmd_update,

@@ -6,13 +6,12 @@
  */
 #include "base/err.h"
 #include "base/file.h"
+#include "client/cli-interrupt.h"
 #include "client/cli.h"
 #include "client/event-json.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 
 #define CONSTRAINT_MAX ((size_t)256 << 10) /* bytes; the daemon takes no more */
@@ -56,7 +55,9 @@ const struct cli_option cli_generate_options[] = {
         {"wait", NULL, CLI_FLAG, .letter = 'w',
                 .help = "wait while another request holds the conversation",
                 .more = "It waits behind those that wait already. Without it the exit status is "
-                        "4."},
+                        "4. 'confab ask' and 'confab map' need not wait: a fork has what was said "
+                        "before the reply that is being written, and with --wait that reply as "
+                        "well."},
         {"json-schema", "FILE", CLI_STRING, .help = "the reply is JSON that meets this schema",
                 .more = "The file has at most 256 KiB. docs/grammar.md tells which keywords are "
                         "supported; a schema with others, or one that nothing meets, is refused "
@@ -217,32 +218,6 @@ void generate_options_deinit(struct generate_options *o) {
         *o = (struct generate_options){0};
 }
 
-/* ---- SIGINT ---- */
-
-static volatile sig_atomic_t n_interrupts;
-static int wake_fds[2] = {-1, -1};
-
-static void on_interrupt(int sig) {
-        int saved = errno;
-
-        if (n_interrupts++ > 0)
-                _exit(CLI_INTERRUPTED);
-        (void)!write(wake_fds[1], "", 1);
-        errno = saved;
-}
-
-static int catch_interrupts(struct sigaction *old) {
-        struct sigaction action = {.sa_handler = on_interrupt};
-        char byte;
-
-        if (wake_fds[0] < 0 && pipe2(wake_fds, O_CLOEXEC | O_NONBLOCK) < 0)
-                return -1;
-        while (read(wake_fds[0], &byte, 1) > 0)
-                ; /* what the last run left */
-        n_interrupts = 0;
-        return sigaction(SIGINT, &action, old);
-}
-
 /* ---- the run ---- */
 
 struct run {
@@ -286,16 +261,17 @@ static void run_text(struct run *run, const struct confab_delta *d) {
 
 static void run_done(struct run *run, const struct confab_done *done) {
         if (done->finish == CONFAB_FINISH_CANCELLED && !run->status) {
-                run->status = n_interrupts ? CLI_INTERRUPTED : CLI_FAILED;
-                if (!n_interrupts)
+                run->status = cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+                if (!cli_interrupted())
                         cli_complain(run->cli, "the reply was cancelled");
         } else if (done->finish == CONFAB_FINISH_CONTEXT) {
                 cli_complain(run->cli, "the reply ends here: the context is full");
         } else if (done->finish == CONFAB_FINISH_LENGTH && done->n_generated > 0) {
+                const char *go_on = run->cli->go_on;
+
                 cli_complain(run->cli,
-                        "the reply ended at %u tokens, the longest that was allowed; %s goes on",
-                        done->n_generated,
-                        run->cli->go_on ? run->cli->go_on : "'confab say NAME --no-input'");
+                        "the reply ended at %u tokens, the longest that was allowed; %s",
+                        done->n_generated, go_on ? go_on : "'confab say NAME --no-input' goes on");
         }
         if (done->n_calls > 0 && !run->status)
                 run->status = CLI_CALLS;
@@ -309,7 +285,7 @@ static void run_error(struct run *run, const struct confab_error *e) {
                 *run->conflict = true;
                 return;
         }
-        if (n_interrupts && confab_error_is(e, CONFAB_CANCELLED)) {
+        if (cli_interrupted() && confab_error_is(e, CONFAB_CANCELLED)) {
                 run->status = CLI_INTERRUPTED;
                 return;
         }
@@ -318,7 +294,7 @@ static void run_error(struct run *run, const struct confab_error *e) {
                 return;
         }
         cli_complain(run->cli, "%s", e->message);
-        if (confab_error_is(e, CONFAB_CONTEXT))
+        if (confab_error_is(e, CONFAB_CONTEXT) && !run->cli->throwaway)
                 cli_complain(run->cli, "'confab update NAME --overflow shift' lets it drop old "
                                        "turns from what the "
                                        "model sees, 'confab rewind' takes turns back");
@@ -358,7 +334,7 @@ static void run_loop(struct run *run) {
         while (!run_over(run)) {
                 struct pollfd fds[] = {
                         {.fd = confab_get_fd(c), .events = (short)confab_get_events(c)},
-                        {.fd = wake_fds[0], .events = POLLIN},
+                        {.fd = cli_interrupt_fd(), .events = POLLIN},
                 };
 
                 if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR) {
@@ -366,10 +342,8 @@ static void run_loop(struct run *run) {
                         run->status = CLI_FAILED;
                         return;
                 }
-                if (n_interrupts && !cancelled) {
-                        char byte;
-
-                        (void)!read(wake_fds[0], &byte, 1);
+                if (cli_interrupted() && !cancelled) {
+                        cli_interrupt_seen();
                         cancelled = true;
                         confab_cancel(c, run->id, NULL);
                 }
@@ -395,7 +369,7 @@ int cli_generate_or_conflict(
                 status = cli_connect(cli);
         if (status)
                 return status;
-        if (catch_interrupts(&old) < 0) {
+        if (cli_interrupts_catch(&old) < 0) {
                 cli_complain(cli, "cannot catch SIGINT: %s", strerrordesc_np(errno));
                 return CLI_FAILED;
         }
@@ -403,7 +377,7 @@ int cli_generate_or_conflict(
                 run.status = cli_fail(cli, &e);
         else
                 run_loop(&run);
-        sigaction(SIGINT, &old, NULL);
+        cli_interrupts_release(&old);
         cli_parts_end(&run.parts);
         if (*run.not_found.code) {
                 cli_add_near_names(cli, r, &run.not_found);

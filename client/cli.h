@@ -116,7 +116,8 @@ struct cli {
         bool json, json_asked, help, version; /* json: before all is parsed, what it looks like */
         bool out_tty, err_tty;
         bool stdin_taken;  /* a text was read from standard input */
-        const char *go_on; /* the command that continues a cut reply, as users type it */
+        const char *go_on; /* what to do about a cut reply: "COMMAND goes on"; NULL: say's */
+        bool throwaway;    /* the conversation is closed after its reply: no advice about it */
         struct buf out;    /* standard output, not written yet */
         int out_error;     /* errno of the first failure to write it, 0 */
         bool out_told;

@@ -277,7 +277,7 @@ static int run(struct cli *cli) {
         };
         int status;
 
-        cli->go_on = "/more";
+        cli->go_on = "/more goes on";
         chat.proto.verb = CONFAB_CONTINUE;
         status = generate_options_init(&chat.options, cli, &chat.proto);
         if (status == 0)

@@ -1,11 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/cli-commands.h"
+#include "client/cli-jobs.h"
+#include "client/cli-throwaway.h"
+#include <string.h>
+
+#define BEST_OF_MAX 64
 
 /* The input is results of calls. */
 static int take_results(struct cli *cli, struct confab_request *r) {
         r->input = CONFAB_INPUT_RESULTS;
         if (cli->n_args > 1 || cli_get(cli, "no-input") || cli_get(cli, "raw"))
                 return cli_usage(cli, "results of calls go without a text, --no-input and --raw");
+        return 0;
+}
+
+/* --role. Nothing answers a message of the system, or of the assistant itself, unless a length is asked for. */
+static int take_role(struct cli *cli, struct confab_request *r) {
+        static const enum confab_role roles[] = {
+                CONFAB_ROLE_USER, CONFAB_ROLE_SYSTEM, CONFAB_ROLE_ASSISTANT};
+        const struct cli_value *v = cli_get(cli, "role");
+
+        if (!v)
+                return 0;
+        if (r->input != CONFAB_INPUT_MESSAGE)
+                return cli_usage(
+                        cli, "--role is for messages: it goes with a text, and without --raw");
+        for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+                if (strcmp(v->s, confab_role_name(roles[i])) == 0)
+                        r->role = roles[i];
+        if (!r->role)
+                return cli_usage(cli, "--role takes user, system or assistant, not '%s'", v->s);
+        if (r->role != CONFAB_ROLE_USER && !r->has_max_tokens)
+                r->has_max_tokens = true; /* of 0 */
         return 0;
 }
 
@@ -35,6 +61,27 @@ static int prepare(struct cli *cli, struct confab_request *r, char **ret_text) {
         return status;
 }
 
+/* As the options say: once, in a fork, or as the best of several. */
+static int say(struct cli *cli, struct confab_request *r) {
+        const struct cli_value *best_of = cli_get(cli, "best-of");
+        bool ephemeral = cli_get(cli, "ephemeral") != NULL;
+
+        if (r->detach && (ephemeral || best_of))
+                return cli_usage(cli, "--detach goes without --ephemeral and --best-of");
+        if (ephemeral && best_of)
+                return cli_usage(cli, "--ephemeral and --best-of exclude each other");
+        if (!best_of)
+                return ephemeral ? cli_generate_throwaway(cli, r, NULL)
+                                 : cli_generate(cli, r, r->detach);
+        if (best_of->u == 0)
+                return cli_usage(cli, "--best-of takes a number from 1 on");
+        if ((r->sampling->has & CONFAB_HAS_TEMPERATURE) && r->sampling->temperature == 0)
+                return cli_usage(cli, "--best-of: with temperature 0 all replies are the same");
+        if (r->has_max_tokens && r->max_tokens == 0)
+                return cli_usage(cli, "--best-of: without a reply there is nothing to choose");
+        return cli_generate_best(cli, r, (size_t)best_of->u);
+}
+
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         _cleanup_(freep) char *text = NULL;
@@ -50,7 +97,9 @@ static int run(struct cli *cli) {
         if (status == 0)
                 status = generate_options_init(&o, cli, &r);
         if (status == 0)
-                status = cli_generate(cli, &r, r.detach);
+                status = take_role(cli, &r);
+        if (status == 0)
+                status = say(cli, &r);
         generate_options_deinit(&o);
         cli_results_deinit(&results);
         return status;
@@ -69,6 +118,21 @@ static const struct cli_option options[] = {
                 .help = "the same from JSON: [{\"call_id\", \"content\"}, ...]",
                 .more = "There may be a name, too; content that is no string is said as it is "
                         "written."},
+        {"role", "user|system|assistant", CLI_STRING,
+                .help = "who says TEXT; only the user gets a reply, or with --max-tokens"},
+        {"ephemeral", NULL, CLI_FLAG, .letter = 'e',
+                .help = "say it in a fork that is closed after the reply",
+                .more = "The conversation stays as it is, as with 'confab ask'."},
+        {"best-of", "N", CLI_UINT, .max_uint = BEST_OF_MAX,
+                .help = "write N replies, and keep the one that the model finds likeliest",
+                .more = "At most 64, at once, in forks of which nothing is left. The best one has "
+                        "the "
+                        "greatest mean log-probability of its tokens: of it the model was least "
+                        "unsure, which does not make it the most correct. They differ in their "
+                        "seeds: --seed is that of the first, each further one has the next number. "
+                        "The best one is written again in the conversation, with its seed, which "
+                        "gives the same text. With --json an object of each comes first. If "
+                        "somebody else changes the conversation meanwhile, the exit status is 4."},
         {"detach", NULL, CLI_FLAG, .letter = 'd',
                 .help = "leave once accepted; the reply goes on by itself",
                 .more = "It is there for 'confab show' when it is done."},
@@ -99,8 +163,9 @@ const struct cli_command cmd_say = {
                     "git diff | confab say review 'Is this change right?'\n"
                     "confab say notes 'Summarise this:' < report.txt\n"
                     "confab say notes @question.txt\n"
+                    "confab say notes --best-of 5 'A title for it?'\n"
                     "while read -r line; do confab say -n notes -- \"$line\"; done < list",
-        .see = "open chat edit regenerate",
+        .see = "ask attach chat edit map open regenerate wait",
         .options = {options, cli_text_options, cli_generate_options, cli_sampling_options},
         .run = run,
 };
