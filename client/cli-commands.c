@@ -5,6 +5,7 @@ const struct cli_command *const cli_commands[] = {
         &cmd_open,
         &cmd_say,
         &cmd_ask,
+        &cmd_map,
         &cmd_chat,
         &cmd_regenerate,
         &cmd_edit,

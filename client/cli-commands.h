@@ -4,6 +4,6 @@
 #include "client/cli.h"
 
 extern const struct cli_command cmd_acp, cmd_ask, cmd_attach, cmd_cancel, cmd_carry, cmd_chat,
-        cmd_close, cmd_edit, cmd_evict, cmd_export, cmd_fork, cmd_help, cmd_import, cmd_ls, 
+        cmd_close, cmd_edit, cmd_evict, cmd_export, cmd_fork, cmd_help, cmd_import, cmd_ls, cmd_map,
         cmd_model, cmd_open, cmd_publish, cmd_regenerate, cmd_rewind, cmd_say, cmd_show, cmd_stats,
         cmd_tokenize, cmd_tree, cmd_update, cmd_wait, cmd_warm;
