@@ -59,10 +59,6 @@ static void *own(struct reading *x, void *block) {
         return block;
 }
 
-static char *own_buf(struct reading *x, struct buf *b) {
-        return own(x, buf_take(b, NULL));
-}
-
 static void append(struct reading *x, struct buf *b, const void *s, size_t n) {
         if (x->r == 0 && buf_append(b, s, n) < 0)
                 no_memory(x);
@@ -94,18 +90,21 @@ static char *take_optional(struct reading *x, const struct json_value *v, const 
 static char *take_any(struct reading *x, const struct json_value *v, const char *where) {
         struct buf b = BUF_NULL;
         struct json j;
+        int r;
 
         if (json_tree_is(v, JSON_KIND_STRING))
                 return take_string(x, v, where);
         json_init(&j, &b);
         json_tree_put(&j, v);
-        if (json_finish(&j) < 0) {
+        r = json_finish(&j);
+        if (r < 0) {
                 buf_deinit(&b);
-                wrong(x, ERR_INVALID, where,
-                        "it is nested too deeply, or there is no memory for it");
+                if (r == -ERR_NOMEM)
+                        return no_memory(x);
+                wrong(x, ERR_INVALID, where, "it is nested too deeply");
                 return NULL;
         }
-        return own_buf(x, &b);
+        return own(x, buf_take(&b, NULL));
 }
 
 /* ---- messages ---- */
@@ -186,8 +185,8 @@ static void add_said(struct reading *x, struct said *s) {
 
         if (m) {
                 m->text_size = s->text.size;
-                m->text = own_buf(x, &s->text);
-                m->reasoning = reasons ? own_buf(x, &s->reasoning) : NULL;
+                m->text = own(x, buf_take(&s->text, NULL));
+                m->reasoning = reasons ? own(x, buf_take(&s->reasoning, NULL)) : NULL;
                 m->n_calls = s->n_calls;
                 m->calls = s->calls ? own(x, s->calls) : NULL;
                 s->calls = NULL;
@@ -289,10 +288,10 @@ static void take_openai(struct reading *x, const struct json_value *v) {
                                       .call_id = take_string(
                                               x, json_tree_get(v, "tool_call_id"), "tool_call_id"),
                                       .name = take_optional(x, json_tree_get(v, "name"), "name"),
-                                      .text = own_buf(x, &b)});
+                                      .text = own(x, buf_take(&b, NULL))});
         else
                 add_text(x, strcmp(role, "user") == 0 ? CONFAB_ROLE_USER : CONFAB_ROLE_SYSTEM,
-                        own_buf(x, &b));
+                        own(x, buf_take(&b, NULL)));
         buf_deinit(&b);
 }
 
