@@ -39,12 +39,8 @@ static void send_fork(struct cli_job *job);
 static void send_continue(struct cli_job *job);
 
 static void close_fork(struct cli_jobs *jobs, uint64_t *id) {
-        struct confab_request r = CONFAB_REQUEST_INIT;
-
-        r.verb = CONFAB_CLOSE;
-        r.conversation_id = *id;
-        if (*id) /* if it can't be sent, the daemon closes it when it is due */
-                confab_submit(jobs->cli->confab, &r, NULL, NULL, NULL, NULL);
+        if (*id)
+                cli_closings_add(&jobs->closings, *id);
         *id = 0;
 }
 
@@ -311,6 +307,9 @@ int cli_jobs_begin(struct cli_jobs *jobs, struct cli *cli, const struct confab_r
         list_init(&jobs->running);
         jobs->cli = cli;
         jobs->say = say;
+        if (status == 0)
+                status = cli_connect(cli);
+        cli_closings_init(&jobs->closings, cli->confab);
         if (status)
                 return status;
         r.verb = CONFAB_GET;
@@ -352,7 +351,8 @@ static uint64_t do_due(struct cli_jobs *jobs) {
                 confab_submit(jobs->cli->confab, &r, NULL, NULL, NULL, NULL);
                 jobs->keep_at = now + KEEP_EVERY;
         }
-        next = jobs->keep_at;
+        next = cli_closings_due(&jobs->closings);
+        next = MIN(jobs->keep_at, next == UINT64_MAX ? next : now + next);
         list_for_each_safe (it, tmp, &jobs->running) {
                 struct cli_job *job = list_entry(it, struct cli_job, link);
 
@@ -401,12 +401,6 @@ int cli_jobs_step(struct cli_jobs *jobs, int fd) {
         return jobs->status;
 }
 
-static void wait_for_all(struct confab *c) {
-        while (c && confab_get_n_pending(c) > 0)
-                if (confab_wait(c, -1, NULL) < 0)
-                        break;
-}
-
 void cli_jobs_end(struct cli_jobs *jobs) {
         static const struct confab_error stopped = {CONFAB_CANCELLED, "cancelled", false};
         struct confab *c = jobs->cli->confab;
@@ -421,10 +415,13 @@ void cli_jobs_end(struct cli_jobs *jobs) {
                 else if (c && job->fork) /* a Fork tells first what there is to close */
                         confab_cancel(c, job->request, NULL);
         }
-        wait_for_all(c);
-        if (c)
+        if (c) {
+                while (jobs->n_running > 0 && cli_closings_step(&jobs->closings) == 0)
+                        ;
                 close_fork(jobs, &jobs->base); /* while it is forked, it is busy */
-        wait_for_all(c);
+                cli_closings_wait(&jobs->closings);
+        }
+        cli_closings_deinit(&jobs->closings);
         if (jobs->caught)
                 cli_interrupts_release(&jobs->old);
         jobs->caught = false;

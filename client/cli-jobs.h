@@ -5,6 +5,7 @@
  * cli-jobs.c tells how. One thread.
  */
 #include "base/list.h"
+#include "client/cli-closing.h"
 #include "client/cli.h"
 #include <signal.h>
 
@@ -47,6 +48,7 @@ struct cli_jobs {
         uint64_t base;             /* a fork of it then, of which the others are forks */
         bool base_lost;
         uint64_t keep_at; /* monotonic: when to use the base, that it stays */
+        struct cli_closings closings;
         struct list running;
         size_t n_running;
         bool stopping;

@@ -13,6 +13,7 @@
  * 5. It has no title, tags and metadata of its origin, so that nobody finds it by them.
  */
 #include "client/cli-throwaway.h"
+#include "client/cli-closing.h"
 #include <poll.h>
 
 #define PAUSE_MSEC 50
@@ -82,7 +83,7 @@ static int make(struct cli *cli, struct confab_request *r, const char *system) {
 }
 
 int cli_generate_throwaway(struct cli *cli, struct confab_request *r, const char *system) {
-        struct confab_request closing = CONFAB_REQUEST_INIT;
+        struct cli_closings closings;
         int status = make(cli, r, system);
 
         if (status)
@@ -90,10 +91,11 @@ int cli_generate_throwaway(struct cli *cli, struct confab_request *r, const char
         cli->throwaway = true;
         cli->go_on = "--max-tokens allows more";
         status = cli_generate(cli, r, false);
-        closing.verb = CONFAB_CLOSE;
-        closing.conversation_id = r->conversation_id;
-        /* After a broken pipe there is no connection any more: the reply ends, and the daemon closes. */
-        if (cli->confab)
-                confab_call(cli->confab, &closing, NULL, NULL, NULL);
+        if (!cli->confab) /* after a broken pipe: the reply ends, and the daemon closes */
+                return status;
+        cli_closings_init(&closings, cli->confab);
+        cli_closings_add(&closings, r->conversation_id);
+        cli_closings_wait(&closings);
+        cli_closings_deinit(&closings);
         return status;
 }

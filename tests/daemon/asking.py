@@ -134,15 +134,21 @@ class Case:
             self.interrupt(record, text, options, sig, status, victim)
             if sig == signal.SIGINT:
                 d.only(*self.mine)
-            for name, c in d.names().items():
-                need(name in self.mine or c['about']['expires_after'] == 120, f'{name} stays for good')
-                if name not in self.mine:
-                    d.run('close', name)
+            self.close_what_is_left()
         n = self.recorded(record)
         need(d.run('map', 'doc', *options, '--resume', record, input=text) == whole, 'what was resumed differs')
         need(2 <= n <= 9, f'{n} answers were recorded by runs that were interrupted')
         need(self.recorded(record) == len(words), 'something was asked twice')
         d.only(*self.mine)
+
+    def close_what_is_left(self):
+        """By a program that was killed: the daemon would close it in two minutes."""
+        deadline = time.monotonic() + 60
+        while left := {name: c for name, c in self.d.names().items() if name not in self.mine}:
+            need(all(c['about']['expires_after'] == 120 for c in left.values()), f'these stay for good: {left}')
+            need(time.monotonic() < deadline, f'{left} cannot be closed')
+            for name in left: # that may be busy for a moment, or gone: a Close was under way
+                self.d.command('close', name)
 
     @staticmethod
     def recorded(record):

@@ -165,6 +165,22 @@ static void test_tried_again(void **state) {
         teardown(&f);
 }
 
+/* A Close that is refused is tried again: the fork of a question, and the base. */
+static void test_close_again(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        BEGIN_MAP(&f, "a\n", "--jobs", "1");
+        send_fork(&f, 11);
+        answer(&f, expect_said(&f, 11, "a"), "yes");
+        peer_send_error(&f.peer, expect(&f, REQ(CLOSE)), "limit", "too many", true);  /* 11 */
+        peer_send_error(&f.peer, expect(&f, REQ(CLOSE)), "busy", "it is held", true); /* 8 */
+        expect_closed(&f, 11);
+        expect_closed(&f, 8);
+        finish(&f, 0, "yes\n", NULL);
+        teardown(&f);
+}
+
 /* The base is gone, since this program was stopped for long: the conversation is forked again. */
 static void test_lost_base(void **state) {
         struct proto_message *m;
@@ -348,6 +364,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_slow_input),
                 cmocka_unit_test(test_failures),
                 cmocka_unit_test(test_tried_again),
+                cmocka_unit_test(test_close_again),
                 cmocka_unit_test(test_lost_base),
                 cmocka_unit_test(test_json),
                 cmocka_unit_test(test_resume),
