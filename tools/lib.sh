@@ -12,7 +12,7 @@ CONFAB_QUICKSTART_PACKAGES=(curl)
 # What the page of confab-gateway shows Markdown, code and mathematics with; it shows plain text without.
 CONFAB_PAGE_PACKAGES=(libjs-markdown-it node-dompurify libjs-highlight.js libjs-katex)
 CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" "${CONFAB_PAGE_PACKAGES[@]}" libcmocka-dev clang clang-format libclang-rt-14-dev llvm
-        sqlite3 git python3-jinja2 python3-protobuf chromium chromium-driver python3-selenium fonts-dejavu-core
+        sqlite3 git python3-jinja2 python3-protobuf chromium chromium-headless-shell chromium-driver python3-selenium fonts-dejavu-core
         man-db mandoc bash-completion zsh fish)
 # What tools/check-arm crosses with, and runs in; tests skip aloud without.
 CONFAB_ARM_PACKAGES=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)

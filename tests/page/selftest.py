@@ -52,6 +52,18 @@ def test_others_are_seen(r, page):
     page.expect('ERR_NAME_NOT_RESOLVED', 'CORS', 'ERR_FAILED', re.escape(r.origin))
 
 
+def test_driver_starts_again(r, page):
+    """A driver that ends before it has a port is not the end."""
+    del page
+    real, n = rig.browsers.subprocess.Popen, iter(range(99))
+    rig.browsers.subprocess.Popen = lambda command, **rest: real(command if next(n) > 0 else ['false'], **rest)
+    try:
+        with rig.browsers.Browser(r.folder + '/again'):
+            rig.need(next(n) == 2, 'the second one starts')
+    finally:
+        rig.browsers.subprocess.Popen = real
+
+
 def test_waits_end(r, page):
     page.open('data:text/html,<button>Yes</button><button hidden>No</button>')
     for fn in (lambda: page.wait('false', 'never', limit=0.1), lambda: page.wait('nothing.of.this', 'never', limit=0.1),
