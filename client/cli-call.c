@@ -67,13 +67,63 @@ void cli_add_near_names(struct cli *cli, const struct confab_request *r, struct 
                 memcpy(e->message + size, near.data ? (char *)near.data : "", near.size + 1);
 }
 
+/* ---- calls ---- */
+
+struct call {
+        confab_event_fn fn; /* or NULL */
+        void *userdata;
+        struct cli_progress progress;
+        bool ended, failed;
+        struct confab_error error;
+};
+
+static void call_event(void *userdata, const struct confab_event *event) {
+        struct call *call = userdata;
+
+        cli_progress_event(&call->progress, event);
+        call->ended = event->final;
+        if (event->kind == CONFAB_EVENT_ERROR) {
+                call->failed = true;
+                call->error = *event->error;
+        }
+        if (call->fn)
+                call->fn(call->userdata, event);
+}
+
+static const char *what_happens(enum confab_verb verb) {
+        return verb == CONFAB_WARM    ? "bringing its memory back"
+               : verb == CONFAB_EVICT ? "writing its memory to disk"
+               : verb == CONFAB_CARRY ? "writing it anew"
+                                      : "waiting";
+}
+
+/* As confab_call(), with progress on a terminal. */
+static int call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata,
+        struct confab_error *e) {
+        struct call call = {.fn = fn, .userdata = userdata};
+        int status;
+
+        cli_progress_init(&call.progress, cli, r, what_happens(r->verb));
+        if (!call.progress.on)
+                return confab_call(cli->confab, r, fn, userdata, e);
+        status = confab_submit(cli->confab, r, call_event, &call, NULL, e);
+        while (status == 0 && !call.ended) {
+                /* a broken connection ends the request with an error event */
+                (void)!confab_wait(cli->confab, cli_progress_timeout(&call.progress), NULL);
+                cli_progress_tick(&call.progress);
+        }
+        if (call.failed)
+                *e = call.error;
+        return status < 0 || call.failed ? -1 : 0;
+}
+
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata) {
         struct confab_error e;
         int status = cli_connect(cli);
 
         if (status)
                 return status;
-        if (confab_call(cli->confab, r, fn, userdata, &e) == 0)
+        if (call(cli, r, fn, userdata, &e) == 0)
                 return 0;
         cli_add_near_names(cli, r, &e);
         return cli_fail(cli, &e);

@@ -52,6 +52,10 @@ const struct cli_option cli_generate_options[] = {
         {"ignore-eos", NULL, CLI_FLAG, .help = "never choose a token that would end it",
                 .more = "A limit or a stop string ends the reply."},
         {"background", NULL, CLI_FLAG, .letter = 'b', .help = "give way to interactive requests"},
+        {"verbose", NULL, CLI_FLAG, .letter = 'v',
+                .help = "then tell how the reply was made, on standard error",
+                .more = "One line: where the memory of the prompt came from, tokens per second, "
+                        "what was waited for, and the seed."},
         {"wait", NULL, CLI_FLAG, .letter = 'w',
                 .help = "wait while another request holds the conversation",
                 .more = "It waits behind those that wait already. Without it the exit status is "
@@ -226,6 +230,7 @@ struct run {
         uint64_t id;
         bool detach, ended, accepted;
         struct confab_error not_found; /* to be told after the events; else empty */
+        struct cli_progress progress;
         struct cli_parts parts;
         int status;
 };
@@ -265,16 +270,17 @@ static void run_done(struct run *run, const struct confab_done *done) {
                 if (!cli_interrupted())
                         cli_complain(run->cli, "the reply was cancelled");
         } else if (done->finish == CONFAB_FINISH_CONTEXT) {
-                cli_complain(run->cli, "the reply ends here: the context is full");
+                cli_note(run->cli, "the reply ends here: the context is full");
         } else if (done->finish == CONFAB_FINISH_LENGTH && done->n_generated > 0) {
                 const char *go_on = run->cli->go_on;
 
-                cli_complain(run->cli,
-                        "the reply ended at %u tokens, the longest that was allowed; %s",
+                cli_note(run->cli, "the reply ended at %u tokens, the longest that was allowed; %s",
                         done->n_generated, go_on ? go_on : "'confab say NAME --no-input' goes on");
         }
         if (done->n_calls > 0 && !run->status)
                 run->status = CLI_CALLS;
+        if (cli_get(run->cli, "verbose"))
+                cli_tell_done(run->cli, done);
 }
 
 static void run_error(struct run *run, const struct confab_error *e) {
@@ -304,6 +310,7 @@ static void run_event(void *userdata, const struct confab_event *event) {
         struct run *run = userdata;
 
         run->ended = event->final;
+        cli_progress_event(&run->progress, event);
         if (event->kind == CONFAB_EVENT_ACCEPTED)
                 run->accepted = true;
         if (event->final && !run->cli->json) {
@@ -337,7 +344,9 @@ static void run_loop(struct run *run) {
                         {.fd = cli_interrupt_fd(), .events = POLLIN},
                 };
 
-                if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR) {
+                if (poll(fds, ARRAY_SIZE(fds), cli_progress_timeout(&run->progress)) < 0 &&
+                        errno != EINTR) {
+                        cli_progress_end(&run->progress);
                         cli_complain(run->cli, "cannot wait: %s", strerrordesc_np(errno));
                         run->status = CLI_FAILED;
                         return;
@@ -349,7 +358,9 @@ static void run_loop(struct run *run) {
                 }
                 /* a broken connection ends the request with an error event */
                 confab_process(c, NULL);
+                cli_progress_tick(&run->progress);
         }
+        cli_progress_end(&run->progress);
         if (run->status == CLI_BROKEN_PIPE)
                 confab_process(c, NULL); /* the Cancel goes out now, if it can */
 }
@@ -373,6 +384,7 @@ int cli_generate_or_conflict(
                 cli_complain(cli, "cannot catch SIGINT: %s", strerrordesc_np(errno));
                 return CLI_FAILED;
         }
+        cli_progress_init(&run.progress, cli, r, "waiting");
         if (confab_submit(cli->confab, r, run_event, &run, &run.id, &e) < 0)
                 run.status = cli_fail(cli, &e);
         else

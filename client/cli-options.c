@@ -20,6 +20,13 @@ const struct cli_option cli_global_options[] = {
                 .more = "A tenant is a label under which a program keeps one of those apart whom "
                         "it serves. Its conversations are neither the user's nor another "
                         "tenant's."},
+        {"color", "auto|always|never", CLI_STRING,
+                .help = "colours, bold and dimmed text in the output",
+                .more = "auto, which is the default, uses them on a terminal, unless NO_COLOR is "
+                        "set or TERM is dumb."},
+        {"quiet", NULL, CLI_FLAG, .letter = 'q',
+                .help = "neither progress nor hints on standard error",
+                .more = "Errors are told all the same."},
         {"json", NULL, CLI_FLAG, .letter = 'j', .help = "print JSON",
                 .more = "Commands that print a reply print one object for each event on a line of "
                         "its own, others one object. confab-protocol(7) describes them."},
@@ -165,7 +172,11 @@ static void set_global(struct cli *cli, const struct cli_value *v) {
         else if (strcmp(name, "as-uid") == 0) {
                 cli->has_as_uid = true;
                 cli->as_uid = (uint32_t)v->u;
-        } else if (strcmp(name, "json") == 0)
+        } else if (strcmp(name, "color") == 0)
+                cli->color_asked = v->s;
+        else if (strcmp(name, "quiet") == 0)
+                cli->quiet = true;
+        else if (strcmp(name, "json") == 0)
                 cli->json_asked = true;
         else if (strcmp(name, "help") == 0)
                 cli->help = true;
@@ -313,6 +324,19 @@ static bool wants_json(int argc, char **argv) {
         return false;
 }
 
+/* Whether to use colours: 0 or CLI_USAGE. */
+static int set_color(struct cli *cli) {
+        const char *asked = cli->color_asked ? cli->color_asked : "auto", *no = getenv("NO_COLOR");
+
+        if (strcmp(asked, "auto") == 0)
+                cli->color = cli->out_tty && cli_terminal_erases() && !(no && *no);
+        else if (strcmp(asked, "always") == 0)
+                cli->color = true;
+        else if (strcmp(asked, "never") != 0)
+                return cli_usage(cli, "--color takes auto, always or never, not '%s'", asked);
+        return 0;
+}
+
 /* At most so many values are in a command line: each letter of a bundle may be one. */
 static size_t count_values(int argc, char **argv) {
         size_t n = 1;
@@ -347,6 +371,9 @@ int cli_parse(struct cli *cli, int argc, char **argv) {
         if (r)
                 return r;
         cli->json = cli->json_asked;
+        r = set_color(cli);
+        if (r)
+                return r;
         if (cli->help || cli->version)
                 return 0;
         if (!cli->command)

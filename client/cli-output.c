@@ -78,6 +78,22 @@ void cli_complain(struct cli *cli, const char *fmt, ...) {
         va_end(ap);
 }
 
+void cli_note(struct cli *cli, const char *fmt, ...) {
+        va_list ap;
+
+        if (cli->quiet)
+                return;
+        va_start(ap, fmt);
+        complain(cli, fmt, ap);
+        va_end(ap);
+}
+
+bool cli_terminal_erases(void) {
+        const char *term = getenv("TERM");
+
+        return term && *term && strcmp(term, "dumb") != 0;
+}
+
 int cli_status_of(const struct confab_error *e) {
         static const struct {
                 const char *code;

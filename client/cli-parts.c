@@ -67,14 +67,15 @@ static void print_text(struct cli_parts *p, const struct confab_part *part) {
 }
 
 static void print_reasoning(struct cli_parts *p, const struct confab_part *part) {
-        bool dim = p->reasoning == CLI_REASONING_SHOW && p->cli->out_tty;
+        bool here = p->reasoning == CLI_REASONING_SHOW && p->cli->out_tty;
+        bool dim = here && p->cli->color;
 
         if (p->reasoning == CLI_REASONING_HIDE || part->text_size == 0)
                 return;
         if (p->last == CONFAB_PART_TEXT)
                 end_line(p);
         p->last = CONFAB_PART_REASONING;
-        if (p->reasoning == CLI_REASONING_SHOW && !dim) {
+        if (p->reasoning == CLI_REASONING_SHOW && !here) {
                 to_stderr(p->cli, part->text, part->text_size);
                 p->err_open = part->text[part->text_size - 1] != '\n';
                 return;
@@ -154,7 +155,7 @@ void cli_parts_end(struct cli_parts *p) {
 void cli_print_parts(struct cli *cli, const struct confab_part *parts, size_t n) {
         for (size_t i = 0; i < n; i++) {
                 const struct confab_part *part = &parts[i];
-                bool dim = part->kind == CONFAB_PART_REASONING && cli->out_tty;
+                bool dim = part->kind == CONFAB_PART_REASONING && cli->color;
                 const char *name = part->name ? part->name : "";
 
                 if (part->kind == CONFAB_PART_CALL) {
@@ -167,14 +168,14 @@ void cli_print_parts(struct cli *cli, const struct confab_part *parts, size_t n)
                                 part->broken ? part->broken : "");
                         continue;
                 }
-                if (part->kind == CONFAB_PART_REASONING && !cli->out_tty)
+                if (part->kind == CONFAB_PART_REASONING && !dim)
                         cli_printf(cli, "(reasoning)\n");
                 cli_printf(cli, "%s", dim ? DIM : "");
                 cli_text(cli, part->text, part->text_size);
                 cli_printf(cli, "%s", dim ? NOT_DIM : "");
                 if (part->text_size == 0 || part->text[part->text_size - 1] != '\n')
                         cli_printf(cli, "\n");
-                if (part->kind == CONFAB_PART_REASONING && !cli->out_tty)
+                if (part->kind == CONFAB_PART_REASONING && !dim)
                         cli_printf(cli, "(end of reasoning)\n");
         }
 }

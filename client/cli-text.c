@@ -145,8 +145,8 @@ static int read_joined(struct cli *cli, struct buf *b, const struct buf *text) {
         int status = cli_get(cli, "no-stdin") || cli->stdin_taken ? 0 : stdin_joins(cli, &joins);
 
         if (status == 0 && joins && poll(&p, 1, PATIENCE_MS) == 0)
-                cli_complain(cli, "waiting for standard input, which is said before the TEXT "
-                                  "(-n leaves it alone)");
+                cli_note(cli, "waiting for standard input, which is said before the TEXT "
+                              "(-n leaves it alone)");
         if (status == 0 && joins)
                 status = read_stdin(cli, b);
         if (status == 0 && b->size) {

@@ -109,19 +109,26 @@ struct cli {
         size_t first_literal;     /* args from this one on stand behind a "--" */
         struct cli_value *values; /* owned */
         size_t n_values;
-        const char *socket; /* --socket, or NULL */
-        const char *tenant; /* --tenant, or NULL */
-        bool has_as_uid;    /* --as-uid: */
+        const char *socket;      /* --socket, or NULL */
+        const char *tenant;      /* --tenant, or NULL */
+        const char *color_asked; /* --color, or NULL */
+        bool has_as_uid;         /* --as-uid: */
         uint32_t as_uid;
         bool json, json_asked, help, version; /* json: before all is parsed, what it looks like */
         bool out_tty, err_tty;
+        bool quiet; /* --quiet: neither progress nor cli_note() */
+        /* Whether to use colours, bold and the like on standard output: by --color, or else if it is a terminal
+         * that knows them, and NO_COLOR is not set. */
+        bool color;
         bool stdin_taken;  /* a text was read from standard input */
         const char *go_on; /* what to do about a cut reply: "COMMAND goes on"; NULL: say's */
         bool throwaway;    /* the conversation is closed after its reply: no advice about it */
         struct buf out;    /* standard output, not written yet */
         int out_error;     /* errno of the first failure to write it, 0 */
         bool out_told;
-        struct confab *confab; /* NULL before cli_connect() */
+        struct confab *confab;     /* NULL before cli_connect() */
+        struct cli_progress *asks; /* who wants the answer of a Get that is on its way, or NULL */
+        bool asking;               /* it is on its way */
 };
 
 extern const struct cli_command *const cli_commands[]; /* NULL-terminated */
@@ -207,6 +214,10 @@ size_t safe_width(const char *s, size_t n);
 int cli_flush(struct cli *cli);
 /* "confab: ..." on standard error. */
 void cli_complain(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same for what is no error, and which --quiet leaves out. */
+void cli_note(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Whether TERM names a terminal that can erase a line and knows colours: not "dumb". */
+bool cli_terminal_erases(void);
 /* Report @e on standard error (and as a JSON object on standard output with --json), return its
  * exit status. */
 int cli_fail(struct cli *cli, const struct confab_error *e);
@@ -218,6 +229,7 @@ int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(print
 int cli_status_of(const struct confab_error *e);
 /* "1.2M", "12s", ... in @buf. */
 const char *human_size(char buf[16], uint64_t n);
+const char *human_count(char buf[32], uint64_t n); /* "12,345" */
 const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec);
 
 /* JSON into cli->out: begin with json_init(&j, &cli->out), end with cli_json_end(); see client/event-json.h. */
@@ -268,6 +280,29 @@ int cli_call_conversation(struct cli *cli, const struct confab_request *r,
 int cli_call_empty(struct cli *cli, const struct confab_request *r);
 /* "name: spilled, 0 in RAM, 2.1M on disk" */
 void cli_print_residency(struct cli *cli, const struct confab_conversation *c);
+
+/* ---- progress ---- */
+
+/* A line on a terminal's standard error while a request takes long; cli-progress.c has the rules. */
+struct cli_progress {
+        struct cli *cli;
+        const struct confab_request *request;
+        bool on, shown;
+        const char *what; /* what happens, unless the daemon says something else */
+        uint64_t began_usec, accepted_usec, draw_usec, ask_usec;
+        uint32_t done, total; /* tokens of the prompt */
+};
+void cli_progress_init(
+        struct cli_progress *p, struct cli *cli, const struct confab_request *r, const char *what);
+/* Milliseconds after which cli_progress_tick() wants to be called; -1: never. */
+int cli_progress_timeout(const struct cli_progress *p);
+void cli_progress_tick(struct cli_progress *p);
+void cli_progress_event(struct cli_progress *p, const struct confab_event *event);
+/* Before anything else goes to the terminal; and for good. */
+void cli_progress_erase(struct cli_progress *p);
+void cli_progress_end(struct cli_progress *p);
+/* --verbose: one line about how a reply was made. */
+void cli_tell_done(struct cli *cli, const struct confab_done *d);
 
 /* ---- turns ---- */
 

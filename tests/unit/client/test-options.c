@@ -14,7 +14,7 @@ static const struct cli_option options[] = {
         {"sort", "KEY", CLI_STRING, .letter = 'k',
                 .help = "order of the lines, which is a matter of taste, of "
                         "habit, and of what one is after"},
-        {"quick", NULL, CLI_FLAG, .letter = 'q', .help = "no figures that take long"},
+        {"quick", NULL, CLI_FLAG, .letter = 'z', .help = "no figures that take long"},
         {.name = NULL},
 };
 static const struct cli_command cmd_users = {.name = "users",
@@ -170,13 +170,13 @@ static void test_letters(void **state) {
         SHORT("ram", false, "-k", "ram");
         SHORT("ram", false, "-kram");
         SHORT("=ram", false, "-k=ram");
-        SHORT("ram", true, "-qk", "ram");
-        SHORT("qqq", true, "-qjkqqq");
+        SHORT("ram", true, "-zk", "ram");
+        SHORT("qqq", true, "-zjkqqq");
         SHORT("-q", false, "-k", "-q");
         SHORT("", false, "-k", "");
         SHORT("", false, "--sort=");
-        SHORT("b", true, "-ka", "-qqq", "--sort", "b");
-        PARSE(&line, "admin", "users", "-qqqqqqqqqqqqqqqq", "-j", "--", "-k");
+        SHORT("b", true, "-ka", "-zzz", "--sort", "b");
+        PARSE(&line, "admin", "users", "-zzzzzzzzzzzzzzzz", "-j", "--", "-k");
         assert_int_equal(line.status, 0);
         assert_true(line.cli.json);
         assert_int_equal(line.cli.n_values, 16);
@@ -194,9 +194,9 @@ static void test_wrong_letters(void **state) {
         WRONG("confab: unknown option -x; '--' goes before an argument that begins with a dash\n",
                 "admin", "users", "-x");
         WRONG("confab: unknown option -x\n", "admin", "drain", "-x"); /* it has no arguments */
-        WRONG("confab: unknown option -x in -qx\n", "admin", "users", "-qx");
+        WRONG("confab: unknown option -x in -zx\n", "admin", "users", "-zx");
         WRONG("confab: unknown option -\xc3\xa9; '--'", "admin", "users", "-\xc3\xa9");
-        WRONG("confab: -k (--sort) needs an argument: KEY\n", "admin", "users", "-qk");
+        WRONG("confab: -k (--sort) needs an argument: KEY\n", "admin", "users", "-zk");
         WRONG("confab: unknown option -k\n", "-k", "ram", "admin", "users"); /* nobody's yet */
         PARSE(&line, "-j", "ls", "-x");
         assert_int_equal(line.status, CLI_USAGE);
@@ -214,6 +214,36 @@ static void test_near_misses(void **state) {
         WRONG("unknown option --srot; did you mean '--sort'?\n", "admin", "users", "--srot=x");
         WRONG("unknown option --tenat; did you mean '--tenant'?\n", "--tenat", "x", "ls");
         WRONG("unknown option --sort\n", "ls", "--sort"); /* an option of another verb */
+}
+
+/* Whether colours are used, on a terminal of type @term. */
+static bool colors(const char *term, const char *no_color, bool terminal, const char *option) {
+        struct line line = {.status = -1};
+        char program[] = "confab", ls[] = "ls",
+             *argv[] = {program, ls, (char *)(uintptr_t)option, NULL};
+        bool color;
+
+        assert_int_equal(term ? setenv("TERM", term, 1) : unsetenv("TERM"), 0);
+        assert_int_equal(no_color ? setenv("NO_COLOR", no_color, 1) : unsetenv("NO_COLOR"), 0);
+        line.cli.out_tty = terminal;
+        assert_int_equal(cli_parse(&line.cli, option ? 3 : 2, argv), 0);
+        color = line.cli.color;
+        line_end(&line);
+        return color;
+}
+
+static void test_color(void **state) {
+        assert_true(colors("xterm", NULL, true, NULL));
+        assert_true(
+                colors("xterm", "", true, "--color=auto")); /* no-color.org: set, and not empty */
+        assert_false(colors("xterm", "1", true, NULL));
+        assert_false(colors("xterm", NULL, false, NULL));
+        assert_false(colors("dumb", NULL, true, NULL));
+        assert_false(colors(NULL, NULL, true, NULL));
+        assert_false(colors("", NULL, true, NULL));
+        assert_false(colors("xterm", NULL, true, "--color=never"));
+        assert_true(colors("dumb", "1", false, "--color=always")); /* it was asked for */
+        WRONG("--color takes auto, always or never, not 'on'\n", "ls", "--color", "on");
 }
 
 /* What is suggested for @word, of @candidates. */
@@ -290,7 +320,7 @@ static void test_help(void **state) {
                                   "  -k, --sort KEY             order of the lines, which is a "
                                   "matter of taste, of\n"
                                   "                             habit, and of what one is after\n"
-                                  "  -q, --quick                no figures",
+                                  "  -z, --quick                no figures",
                                   NULL});
 }
 
@@ -315,6 +345,7 @@ int main(void) {
                 cmocka_unit_test(test_wrong_letters),
                 cmocka_unit_test(test_near_misses),
                 cmocka_unit_test(test_suggest),
+                cmocka_unit_test(test_color),
                 cmocka_unit_test(test_help),
                 cmocka_unit_test(test_path),
         };
