@@ -9,17 +9,13 @@
  * 2. Everything comes from the tables (cli.h): commands, options, the words in small letters that an option takes,
  *    and by the words in capitals: NAME is a conversation, FILE and PATH are files, TEXT may be @FILE, COMMAND a command.
  * 3. Names of conversations are asked from the daemon, latest change first, page by page. Nothing is said if there is
- *    none, and SIGALRM ends the program after TIME_S, wherever it is: what came until then is printed.
+ *    none, and SIGALRM ends the program after two seconds, wherever it is (main.c): what came until then is printed.
  * 4. Words from bash are as they were typed, with their quotes; other shells take those away themselves.
  * 5. Standard error is quiet, and nothing that is typed is an error.
  */
 #include "client/cli.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/time.h>
 
-#define TIME_S 2
 #define PAGE 1000u
 #define PAGES_MAX 10
 
@@ -279,23 +275,11 @@ static void complete(struct completion *c, const char *word) {
         }
 }
 
-static void be_quiet(void) {
-        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-        if (fd >= 0) {
-                dup2(fd, STDERR_FILENO);
-                close(fd);
-        }
-}
-
 int cli_complete(struct cli *cli, int argc, char **argv) {
-        const struct itimerval time = {.it_value = {.tv_sec = TIME_S}};
         struct completion c = {.cli = cli};
 
         if (argc < 4 || strcmp(argv[2], "--") != 0)
                 return cli_usage(cli, "__complete is for the shells' scripts: SHELL -- WORD...");
-        setitimer(ITIMER_REAL, &time, NULL); /* SIGALRM ends the program: nothing is left behind */
-        be_quiet();
         cli->args = calloc((size_t)argc, sizeof(*cli->args));
         if (!cli->args)
                 return 0;

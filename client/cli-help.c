@@ -10,7 +10,7 @@ int cli_usage_line(struct buf *b, const struct cli_path *path) {
         char name[CLI_PATH_NAME_MAX];
 
         if (!c)
-                return buf_append_str(b, "confab [--socket PATH] [--json] COMMAND [ARGUMENTS]");
+                return buf_append_str(b, "confab [OPTIONS] COMMAND [ARGUMENTS]");
         cli_path_name(name, path);
         if (c->commands)
                 return buf_printf(b, "confab %s COMMAND [ARGUMENTS]", name);

@@ -3,6 +3,7 @@
  * (cli-help.c). */
 #include "client/cli.h"
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -315,11 +316,20 @@ static int take_word(struct cli *cli, const char *word) {
         return 0;
 }
 
+/* "-j", "-nj", "-jq" */
+static bool is_bundle_of_j(const char *word) {
+        const char *letters = word + 1;
+
+        while (word[0] == '-' && isalpha((unsigned char)*letters))
+                letters++;
+        return word[0] == '-' && *letters == 0 && strchr(word, 'j');
+}
+
 /* Look for --json anywhere in the command line, so that even its errors are reported as JSON. (An
  * option's argument may look the same, but such a command line is a strange one.) */
 static bool wants_json(int argc, char **argv) {
         for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-                if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0)
+                if (strcmp(argv[i], "--json") == 0 || is_bundle_of_j(argv[i]))
                         return true;
         return false;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""install.py MESON BUILD SOURCE: installs twice into a folder, as an upgrade does, with settings edited in
+"""install.py MESON BUILD SOURCE pages|no-pages: installs twice into a folder, as an upgrade does, with settings edited in
 between; and tools/install refuses what makes no sense."""
 import os
 import re
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-meson, build, source = sys.argv[1:4]
+meson, build, source, pages = sys.argv[1:5]
 
 
 def need(ok, words):
@@ -58,6 +58,17 @@ def check_page(destdir):
     need(folder.endswith('/share/confab/page') and have == want, f'{folder}: {have ^ want}')
 
 
+def check_shells(destdir):
+    """Where the shells and man(1) look."""
+    for name, folder in (('confab', '/share/bash-completion/completions'), ('_confab', ''), ('confab.fish', '/share/fish/vendor_completions.d')):
+        found = [at for at, _, names in os.walk(destdir) if name in names and '/bin' not in at]
+        need(len(found) == 1 and found[0].endswith(folder), f'{name} is in {found}')
+    for name in ('confab.1', 'confab-say.1', 'confab-model.1', 'confab-model.1confab', 'libconfab.3', 'confab_call.3', 'confab-protocol.7'):
+        if pages == 'pages' or name == 'confab-model.1':
+            section = name.split('.')[1][0]
+            need(find(destdir, name).endswith(f'/man{section}/{name}'), f'{name} is not in man{section}')
+
+
 def check_filter(unit):
     """Restores need these calls to be fast, and go on without: so nothing else would notice that they are refused."""
     allowed = {}
@@ -73,6 +84,7 @@ def check_upgrade(destdir):
     install(destdir)
     check_gateway(destdir)
     check_page(destdir)
+    check_shells(destdir)
     unit = read(find(destdir, 'confabd.service'))
     check_filter(unit)
     command = re.search(r'^ExecStart=(.*)$', unit, re.M)[1].split()

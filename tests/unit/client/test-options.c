@@ -198,6 +198,9 @@ static void test_wrong_letters(void **state) {
         WRONG("confab: unknown option -\xc3\xa9; '--'", "admin", "users", "-\xc3\xa9");
         WRONG("confab: -k (--sort) needs an argument: KEY\n", "admin", "users", "-zk");
         WRONG("confab: unknown option -k\n", "-k", "ram", "admin", "users"); /* nobody's yet */
+        PARSE(&line, "admin", "users", "-zj", "--loud");
+        assert_true(line.cli.json);
+        line_end(&line);
         PARSE(&line, "-j", "ls", "-x");
         assert_int_equal(line.status, CLI_USAGE);
         assert_non_null(strstr((const char *)line.cli.out.data, "\"code\":\"usage\""));
