@@ -28,8 +28,8 @@ static int complete(struct cli *cli, int argc, char **argv) {
         const struct itimerval time = {.it_value = {.tv_sec = COMPLETE_S}};
         int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
-        setitimer(
-                ITIMER_REAL, &time, NULL); /* SIGALRM ends the program: it leaves nothing behind */
+        /* SIGALRM ends the program, which leaves nothing behind */
+        setitimer(ITIMER_REAL, &time, NULL);
         if (fd >= 0) {
                 dup2(fd, STDERR_FILENO);
                 close(fd);

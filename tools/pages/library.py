@@ -58,7 +58,7 @@ def functions(header):
 
 
 def head(name, summary):
-    return [*title(name, 3, VERSION, 'libconfab'), '.ad l', '.SH NAME', f'{escape(name)} \\- {inline(summary, parameters=True)}']
+    return [*title(name, 3, VERSION, 'libconfab'), '.SH NAME', f'{escape(name)} \\- {inline(summary, parameters=True)}']
 
 
 def synopsis(code):

@@ -130,7 +130,7 @@ class Page:
 
 
 def main(source, name, section, summary, version, page):
-    lines = [*title(name, section, version, 'confab'), '.ad l']
+    lines = title(name, section, version, 'confab')
     lines += ['.SH NAME', f'{escape(name)} \\- {escape(summary)}', '.SH DESCRIPTION']
     lines += Page(pathlib.Path(source).read_text(encoding='utf-8')).make()
     lines += references(['confab(1)', 'libconfab(3)', 'confabd(8)', 'confab-gateway(8)'])

@@ -82,7 +82,8 @@ def paragraphs(text, words=(), parameters=False):
 
 def title(name, section, version, manual):
     return ['.\\" SPDX-License-Identifier: MIT', '.\\" Made by tools/pages: change what it is made from.',
-            f'.TH {quote(escape(name.upper()))} {section} "" {quote("confab " + version)} {quote(manual)}']
+            f'.TH {quote(escape(name.upper()))} {section} "" {quote("confab " + version)} {quote(manual)}',
+            '.nh', '.ad l']
 
 
 def references(pages):
