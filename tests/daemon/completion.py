@@ -176,19 +176,24 @@ def ask(shell, path, *words):
     return done.returncode, [line.split('\t')[0] for line in done.stdout.splitlines()]
 
 
+def answered(shell, path, *words):
+    """Lines of an answer that came in time."""
+    for _ in range(ATTEMPTS):
+        status, got = ask(shell, path, *words)
+        if status == 0:
+            return got
+    raise SystemExit(f'FAILED: {words}: status {status}')
+
+
 def check_answers(daemon, folder):
     for shell, words, want in ANSWERS:
-        for _ in range(ATTEMPTS):
-            status, got = ask(shell, daemon.socket, *words)
-            if status == 0:
-                break
-        need(status == 0, f'{words}: status {status}')
+        got = answered(shell, daemon.socket, *words)
         wrong = [line for line in want if line not in got] if want and words[-1:] == [''] and len(want) > 1 else got != want
         need(not wrong, f'{shell} {words}: {got}, not {want}')
-    names = ask('fish', daemon.socket, 'warm', '')[1]
+    names = answered('fish', daemon.socket, 'warm', '')
     need('=two words' in names and '=-dash' not in names, f'{names}: no name is taken for an option')
-    need(ask('zsh', '/nowhere', '--socket', daemon.socket, 'show', 'pl')[1] == ['=plain'], '--socket is heeded')
-    need(ask('zsh', os.path.join(folder, 'none'), 'show', '') == (0, []), 'no daemon')
+    need(answered('zsh', '/nowhere', '--socket', daemon.socket, 'show', 'pl') == ['=plain'], '--socket is heeded')
+    need(answered('zsh', os.path.join(folder, 'none'), 'show', '') == [], 'no daemon')
     # one that never answers: the time is limited
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(os.path.join(folder, 'mute'))

@@ -6,6 +6,7 @@ The manual pages, those that the build has made and those of docs/: man(1) and m
 every verb, each of its options and its summary as --help shows them, and every public function of confab.h is in its
 page; and what makes the pages refuses a table or a document that it would leave something out of.
 """
+import json
 import pathlib
 import re
 import shutil
@@ -90,6 +91,31 @@ def check_functions():
             bad.append(f'{name} lacks {member}')
 
 
+def check_groups():
+    """A group of commands has a page, with a section for each of its commands: with a table made up here."""
+    made_up = json.loads(run(tables).stdout)
+    users = {'name': 'users', 'args': '[USER]', 'purpose': 'More', 'summary': 'What each user holds', 'help': 'Of USER alone, if it is given.',
+             'binary': False, 'options': [[{'name': 'sort', 'letter': 'k', 'arg': 'KEY', 'repeat': False, 'help': 'order of the lines'}]]}
+    made_up['commands'].append({'name': 'admin', 'purpose': 'The daemon', 'summary': 'Look after the daemon', 'binary': False, 'options': [],
+                                'commands': [users]})
+    with tempfile.TemporaryDirectory() as folder:
+        fake = pathlib.Path(folder, 'tables')
+        fake.write_text(f'#!{sys.executable}\nprint({json.dumps(made_up)!r})\n', encoding='utf-8')
+        fake.chmod(0o755)
+        names = [name for name in pages if name.endswith(('.1', '.1confab'))] + ['confab-admin.1']
+        made = run(sys.executable, root / 'tools/pages/commands.py', fake, root / 'docs/confab.1.in', '0', folder, *names)
+        if made.returncode:
+            bad.append(f'commands.py: {made.stderr}')
+            return
+        page = pathlib.Path(folder, 'confab-admin.1')
+        have = words(page.read_text(encoding='utf-8'))
+        for what in ('confab admin COMMAND [ARGUMENTS]', '.SH "ADMIN USERS"', 'confab admin users [USER] [OPTIONS]',
+                     'Of USER alone, if it is given.', '-k, --sort KEY Order of the lines.'):
+            if what not in have:
+                bad.append(f'a page of a group lacks: {what}')
+        check_syntax([page])
+
+
 def check_makers():
     """A page that is not expected, and Markdown that would come out as something else, are errors."""
     maker = root / 'tools/pages'
@@ -108,6 +134,7 @@ def check_makers():
 check_syntax([*pages.values(), *root.glob('docs/*.[158]')])
 check_verbs()
 check_functions()
+check_groups()
 check_makers()
 print('\n'.join(bad) or f'{len(pages)} pages have what they should')
 sys.exit(bool(bad))

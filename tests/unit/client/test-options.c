@@ -290,6 +290,34 @@ static void test_suggest(void **state) {
                 longest);
 }
 
+/* ---- completion, of what needs no daemon ---- */
+
+static void check_complete(const char *const *words, const char *want) {
+        char complete[] = "__complete", zsh[] = "zsh", dashes[] = "--";
+        char *argv[16] = {complete, zsh, dashes};
+        struct cli cli = {.command = NULL};
+        int argc = 3;
+
+        for (; *words; words++)
+                argv[argc++] = (char *)(uintptr_t)*words;
+        assert_int_equal(cli_complete(&cli, argc, argv), 0);
+        assert_string_equal(cli.out.data ? (const char *)cli.out.data : "", want);
+        free(cli.args);
+        buf_deinit(&cli.out);
+}
+#define COMPLETE(want, ...) check_complete((const char *const[]){__VA_ARGS__, NULL}, want)
+
+static void test_complete(void **state) {
+        COMPLETE("=admin\tLook after the daemon\n", "a");
+        COMPLETE("=users\tWhat each user holds\n", "admin", "us");
+        COMPLETE("=set\tGive a user a limit\n", "admin", "quota", "");
+        COMPLETE("=--quick\tno figures that take long\n", "admin", "--json", "users", "--qui",
+                "--quic");
+        COMPLETE("", "admin", "nobody", "");
+        COMPLETE("", "admin", "users", "-k", ""); /* of a KEY nothing is known */
+        COMPLETE("", "admin", "quota", "set", "");
+}
+
 /* ---- help ---- */
 
 static void check_help(const char *const *words, const char *const *wanted) {
@@ -349,6 +377,7 @@ int main(void) {
                 cmocka_unit_test(test_near_misses),
                 cmocka_unit_test(test_suggest),
                 cmocka_unit_test(test_color),
+                cmocka_unit_test(test_complete),
                 cmocka_unit_test(test_help),
                 cmocka_unit_test(test_path),
         };
