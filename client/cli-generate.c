@@ -264,6 +264,13 @@ static void run_text(struct run *run, const struct confab_delta *d) {
         run_flush(run);
 }
 
+/* A verb that only follows a reply has none of the options that make one. */
+static bool is_verbose(const struct cli *cli) {
+        static const char name[] = "verbose";
+
+        return cli_find_option(cli->command, name, strlen(name)) && cli_get(cli, name);
+}
+
 static void run_done(struct run *run, const struct confab_done *done) {
         if (done->finish == CONFAB_FINISH_CANCELLED && !run->status) {
                 run->status = cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
@@ -279,7 +286,7 @@ static void run_done(struct run *run, const struct confab_done *done) {
         }
         if (done->n_calls > 0 && !run->status)
                 run->status = CLI_CALLS;
-        if (cli_get(run->cli, "verbose"))
+        if (is_verbose(run->cli))
                 cli_tell_done(run->cli, done);
 }
 

@@ -25,7 +25,9 @@ def inline(text):
         out.append(escape(text[at:m.start()]))
         at = m.end()
         if m['code']:
-            out.append(bold(m['code'].replace('\\|', '|')))
+            # long code may be broken within: names are not hyphenated
+            code = bold(m['code'].replace('\\|', '|'))
+            out.append(re.sub('([/_,:])', r'\1\\:', code) if len(m['code']) > 30 else code)
         elif m['strong']:
             out.append(bold(re.sub(r'`([^`]*)`', r'\1', m['strong'])))
         elif m['emphasis']:
