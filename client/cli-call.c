@@ -129,6 +129,11 @@ int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn
         return cli_fail(cli, &e);
 }
 
+bool cli_ends_all(const struct confab_error *e) {
+        return confab_error_is(e, CONFAB_DISCONNECTED) || confab_error_is(e, CONFAB_PROTOCOL) ||
+               confab_error_is(e, CONFAB_SHUTDOWN);
+}
+
 int cli_ref(struct cli *cli, const char *name, struct confab_request *r) {
         int result = cli_parse_ref(name, r);
 
@@ -145,10 +150,33 @@ struct page {
         struct cli *cli;
         int (*fn)(void *userdata, const struct confab_conversation *c);
         void *userdata;
+        bool by_id;
         uint64_t last;
+        char *cursor; /* owned; NULL: the first page */
         bool more;
         int status;
 };
+
+static int out_of_order(struct page *p) {
+        struct confab_error e = {
+                .code = CONFAB_PROTOCOL,
+                .message = "the daemon's list is out of order",
+        };
+
+        return cli_fail(p->cli, &e);
+}
+
+/* Where the next page begins, of a list that is not by id. */
+static void take_cursor(struct page *p, const char *cursor) {
+        char *copy = cursor ? strdup(cursor) : NULL;
+
+        if (cursor && !copy)
+                p->status = cli_error(p->cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
+        else if (!cursor || (p->cursor && strcmp(cursor, p->cursor) == 0))
+                p->status = out_of_order(p); /* or paging might never end */
+        free(p->cursor);
+        p->cursor = copy;
+}
 
 static void page_event(void *userdata, const struct confab_event *event) {
         struct page *p = userdata;
@@ -159,37 +187,42 @@ static void page_event(void *userdata, const struct confab_event *event) {
         for (size_t i = 0; i < event->conversations->n_items && p->status == 0; i++) {
                 const struct confab_conversation *c = &event->conversations->items[i];
 
-                if (c->id <= p->last) { /* or paging might never end */
-                        struct confab_error e = {
-                                .code = CONFAB_PROTOCOL,
-                                .message = "the daemon's list is out of order",
-                        };
-
-                        p->status = cli_fail(p->cli, &e);
+                if (p->by_id && c->id <= p->last) { /* or paging might never end */
+                        p->status = out_of_order(p);
                         return;
                 }
                 p->last = c->id;
                 p->status = p->fn(p->userdata, c);
         }
+        if (p->status == 0 && p->more && !p->by_id)
+                take_cursor(p, event->conversations->cursor);
+}
+
+int cli_list(struct cli *cli, const struct confab_request *what,
+        int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata) {
+        struct page p = {
+                .cli = cli, .fn = fn, .userdata = userdata, .by_id = !what->search, .more = true};
+        int status = 0;
+
+        while (p.more && p.status == 0 && status == 0) {
+                struct confab_request r = *what;
+
+                r.verb = CONFAB_LIST;
+                r.after_id = p.by_id ? p.last : 0;
+                r.cursor = p.cursor;
+                p.more = false;
+                status = cli_call(cli, &r, page_event, &p);
+        }
+        free(p.cursor);
+        return status ? status : p.status;
 }
 
 int cli_list_each(struct cli *cli, bool all_users,
         int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata) {
-        struct page p = {.cli = cli, .fn = fn, .userdata = userdata, .more = true};
+        struct confab_request r = CONFAB_REQUEST_INIT;
 
-        while (p.more && p.status == 0) {
-                struct confab_request r = CONFAB_REQUEST_INIT;
-                int status;
-
-                r.verb = CONFAB_LIST;
-                r.after_id = p.last;
-                r.all_users = all_users;
-                p.more = false;
-                status = cli_call(cli, &r, page_event, &p);
-                if (status)
-                        return status;
-        }
-        return p.status;
+        r.all_users = all_users;
+        return cli_list(cli, &r, fn, userdata);
 }
 
 /* ---- one conversation as the answer ---- */

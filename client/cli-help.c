@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What --help and usage errors say, from the tables of commands. */
-#include "client/cli.h"
+#include "client/cli-select.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -128,6 +128,8 @@ const struct cli_table cli_tables[] = {
                 "times the likeliest; no penalties, which look back 64 tokens; a seed drawn anew "
                 "for "
                 "each reply."},
+        {cli_selection_options, "choose", "Choosing conversations",
+                "All that are given have to hold."},
         {cli_global_options, "global", "Options of every command",
                 "Before or after the command's name."},
         {.options = NULL},

@@ -154,7 +154,8 @@ int cli_parse(struct cli *cli, int argc, char **argv);
 const struct cli_option *cli_find_option(
         const struct cli_command *c, const char *name, size_t size);
 const struct cli_option *cli_find_letter(const struct cli_command *c, char letter);
-/* Take @o with @arg, NULL for a flag. 0, or CLI_USAGE after reporting why. */
+/* Take @o with @arg, NULL for a flag; there is room for one value for each word of the command line. 0, or
+ * CLI_USAGE after reporting why. */
 int cli_give(struct cli *cli, const struct cli_option *o, const char *arg);
 /* Answer a shell that asks what a word may become: argv of "__complete SHELL -- WORD...", without the
  * program's name. An exit status. */
@@ -248,6 +249,8 @@ int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn
 /* If @e says that no conversation has the name that @r gives, and a person reads it: ask for the list,
  * and add the names that are like it. Scripts neither wait for that nor read it. */
 void cli_add_near_names(struct cli *cli, const struct confab_request *r, struct confab_error *e);
+/* Whether every other request on this connection would fail, too. */
+bool cli_ends_all(const struct confab_error *e);
 /* Parse NAME as users type it, "#12" or "12" is an id, anything else a name: 0; -ERR_INVALID, it is empty;
  * -ERR_NOT_FOUND, there is no such number. */
 int cli_parse_ref(const char *name, struct confab_request *r);
@@ -256,6 +259,9 @@ int cli_ref(struct cli *cli, const char *name, struct confab_request *r);
 /* All conversations, page by page, oldest id first; a nonzero result of @fn ends the list and is
  * returned. */
 int cli_list_each(struct cli *cli, bool all_users,
+        int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata);
+/* The same of those that @what asks for: its all_users, tag and search (then latest change first). */
+int cli_list(struct cli *cli, const struct confab_request *what,
         int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata);
 /* Read the text that a command sends: argument @i or the file that it names, standard input, or both
  * (cli-text.c has the rules). The command has cli_text_options. *ret is NUL-terminated, may have other NULs, and is to

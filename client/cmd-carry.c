@@ -69,12 +69,6 @@ static void answer(void *userdata, const struct confab_event *event) {
         json_object_end(&a->j);
 }
 
-/* No other conversation can be carried either. */
-static bool ends_all(const struct confab_error *e) {
-        return confab_error_is(e, CONFAB_DISCONNECTED) || confab_error_is(e, CONFAB_PROTOCOL) ||
-               confab_error_is(e, CONFAB_SHUTDOWN);
-}
-
 /* 0, or the status to end with at once; *status: of the first that failed. */
 static int carry_one(struct all *a, struct one *one, int *status) {
         struct confab_request r = CONFAB_REQUEST_INIT;
@@ -82,7 +76,7 @@ static int carry_one(struct all *a, struct one *one, int *status) {
         r.verb = CONFAB_CARRY;
         r.conversation_id = one->id;
         one->failed = confab_call(a->cli->confab, &r, answer, a, &one->why) < 0;
-        if (one->failed && ends_all(&one->why))
+        if (one->failed && cli_ends_all(&one->why))
                 return cli_fail(a->cli, &one->why);
         if (one->failed) {
                 cli_complain(a->cli, "%s (#%llu): %s", one->name, (unsigned long long)one->id,

@@ -17,6 +17,8 @@ struct node {
         char *name;
         uint32_t n_tokens, n_turns, fork_pos;
         enum confab_residency residency;
+        bool busy;
+        uint64_t ram_size, disk_size;
         size_t parent, first_child, last_child, next; /* indices or NONE */
 };
 struct tree {
@@ -80,6 +82,9 @@ static int add(void *userdata, const struct confab_conversation *c) {
                 .n_turns = c->n_turns,
                 .fork_pos = c->fork_pos,
                 .residency = c->residency,
+                .busy = c->busy,
+                .ram_size = c->ram_size,
+                .disk_size = c->disk_size,
                 .parent = parent,
                 .first_child = NONE,
                 .last_child = NONE,
@@ -103,6 +108,19 @@ static void draw_indent(struct tree *t, const struct node *n, const struct glyph
                 cli_printf(t->cli, "%s", parts[--depth]);
 }
 
+/* "partial (1.0M in RAM, 2.1M on disk)"; a star marks a busy one, as in ls. */
+static void draw_residency(struct tree *t, const struct node *n) {
+        char size[16];
+
+        cli_printf(t->cli, "%s%s", confab_residency_name(n->residency), n->busy ? "*" : "");
+        if (n->ram_size)
+                cli_printf(t->cli, " (%s in RAM", human_size(size, n->ram_size));
+        if (n->disk_size)
+                cli_printf(t->cli, "%s%s on disk", n->ram_size ? ", " : " (",
+                        human_size(size, n->disk_size));
+        cli_printf(t->cli, "%s\n", n->ram_size || n->disk_size ? ")" : "");
+}
+
 static void draw_text(struct tree *t, const struct node *n, size_t depth) {
         static const struct glyphs utf8 = {"├─ ", "└─ ", "│  ", "   "},
                                    ascii = {"|- ", "`- ", "|  ", "   "};
@@ -112,8 +130,8 @@ static void draw_text(struct tree *t, const struct node *n, size_t depth) {
         cli_printf(t->cli, " (#%llu)", (unsigned long long)n->id);
         if (n->parent != NONE)
                 cli_printf(t->cli, " from token %u", n->fork_pos);
-        cli_printf(t->cli, ": %u turns, %u tokens, %s\n", n->n_turns, n->n_tokens,
-                confab_residency_name(n->residency));
+        cli_printf(t->cli, ": %u turns, %u tokens, ", n->n_turns, n->n_tokens);
+        draw_residency(t, n);
 }
 
 static void draw_json(struct tree *t, const struct node *n, size_t depth) {
@@ -128,6 +146,9 @@ static void draw_json(struct tree *t, const struct node *n, size_t depth) {
         json_put_key_u64(j, "n_turns", n->n_turns);
         json_put_key_u64(j, "n_tokens", n->n_tokens);
         json_put_key_string(j, "residency", confab_residency_name(n->residency));
+        json_put_key_bool(j, "busy", n->busy);
+        json_put_key_u64(j, "ram_bytes", n->ram_size);
+        json_put_key_u64(j, "disk_bytes", n->disk_size);
         json_object_end(j);
 }
 
@@ -178,8 +199,11 @@ const struct cli_command cmd_tree = {
         .args = "",
         .purpose = CLI_PURPOSE_LOOK,
         .summary = "Draw which conversation was forked from which",
-        .help = "A conversation whose parent is closed hangs where the parent did. With --json it "
-                "is a flat list, parents before children, with the depth of each.",
+        .help = "Each with where its memory is, and how much of it: what it shares with others "
+                "counts for each. "
+                "A star marks one that is busy. A conversation whose parent is closed hangs where "
+                "the parent did. With --json it is a flat list, parents before children, with the "
+                "depth of each.",
         .see = "ls fork",
         .run = run,
 };

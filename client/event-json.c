@@ -157,16 +157,20 @@ static void put_turn(struct json *j, const struct confab_turn *t, enum event_jso
                 put_run(j, t->run, seeds);
 }
 
+void event_json_turn(struct json *j, const struct confab_conversation *c, size_t i,
+        enum event_json_seeds seeds) {
+        json_object_begin(j);
+        json_put_key_u64(j, "turn", c->first_turn + i);
+        put_turn(j, &c->turns[i], seeds);
+        json_object_end(j);
+}
+
 void event_json_turns(
         struct json *j, const struct confab_conversation *c, enum event_json_seeds seeds) {
         json_put_key(j, "turns");
         json_array_begin(j);
-        for (size_t i = 0; i < c->n_turn_list; i++) {
-                json_object_begin(j);
-                json_put_key_u64(j, "turn", c->first_turn + i);
-                put_turn(j, &c->turns[i], seeds);
-                json_object_end(j);
-        }
+        for (size_t i = 0; i < c->n_turn_list; i++)
+                event_json_turn(j, c, i, seeds);
         json_array_end(j);
 }
 

@@ -25,7 +25,10 @@ void event_json_tokens(struct json *j, const struct confab_conversation *c);
 /* "parts". */
 void event_json_parts(struct json *j, const struct confab_part *parts, size_t n);
 
-/* Objects. Of the kinds accepted, progress, delta, done, notice and error; "event" names it. */
+/* Objects. One of c->turns, as in "turns". */
+void event_json_turn(
+        struct json *j, const struct confab_conversation *c, size_t i, enum event_json_seeds seeds);
+/* Of the kinds accepted, progress, delta, done, notice and error; "event" names it. */
 void event_json_event(
         struct json *j, const struct confab_event *event, enum event_json_seeds seeds);
 /* One of the tokens of a delta. */

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is noted about a conversation, and its defaults.
+ *
+ * 1. KEY=VALUE is --KEY VALUE, for every option below that takes a value: one table checks both. '_' may stand for '-'.
+ * 2. KEY= without a value takes back what was set. The protocol knows no way to take back one sampling default, only
+ *    all: then the others are read and given anew.
+ * 3. +TAG and -TAG (behind --) are --tag TAG and --untag TAG. Tags are replaced as a whole by the protocol, so they are
+ *    read first, too. Two changes at the same time: the later one counts.
+ * 4. What is printed without a change is what the command takes, a line for each.
+ */
+#include "client/cli-commands.h"
+#include "client/cli-when.h"
+#include <string.h>
+
+#define USEC 1000000ull
+#define MAX_TAGS 128 /* more than the daemon takes; it tells its limit */
+
+struct set {
+        struct cli *cli;
+        struct confab_request r;
+        struct confab_about about;
+        struct generate_options options;
+        char *had[MAX_TAGS];        /* [n_had], owned: its tags so far */
+        const char *tags[MAX_TAGS]; /* its tags from now on, in about */
+        size_t n_had, n_unset;
+        char *listed;           /* owned: the value of --tags, cut up */
+        char *title, *metadata; /* owned: their texts, which may come from files */
+        const char *unset[16];  /* keys whose values are taken back */
+        int status;             /* of what was kept in memory */
+};
+
+static const struct cli_option options[] = {
+        {"title", "TEXT", CLI_STRING, .help = "what people call it; need not be unique"},
+        {"tag", "TAG", CLI_STRING, .repeat = true, .help = "one more tag; also +TAG"},
+        {"untag", "TAG", CLI_STRING, .repeat = true, .help = "not this tag any more",
+                .more = "Also -TAG, behind a '--'."},
+        {"tags", "TAG,...", CLI_STRING, .help = "exactly these tags"},
+        {"metadata", "TEXT", CLI_STRING, .help = "a JSON object that programs note"},
+        {"session", "ID", CLI_STRING, .help = "what a program calls it"},
+        {"expires", WHEN_AGE_ARG, CLI_STRING,
+                .help = "close it when nobody has used it for so long: 12h, 7d",
+                .more = "It is a throw-away conversation then. 'expires=' keeps it for good."},
+        CLI_OVERFLOW_OPTION,
+        {"reset-sampling", NULL, CLI_FLAG,
+                .help = "sampling options that are not given are the daemon's again"},
+        {.name = NULL},
+};
+
+static int no_memory(struct set *set) {
+        return cli_error(set->cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
+}
+
+/* ---- words ---- */
+
+static const struct cli_option *find_in(const struct cli_option *o, const char *key, size_t n) {
+        for (; o->name; o++) {
+                size_t i = 0;
+
+                while (i < n && o->name[i] && (key[i] == '_' ? '-' : key[i]) == o->name[i])
+                        i++;
+                if (o->arg && i == n && !o->name[i])
+                        return o;
+        }
+        return NULL;
+}
+
+static const struct cli_option *find_key(const char *key, size_t n) {
+        const struct cli_option *o = find_in(options, key, n);
+
+        return o ? o : find_in(cli_sampling_options, key, n);
+}
+
+/* +TAG, -TAG or KEY=VALUE. */
+static int take_word(struct set *set, const char *word) {
+        const char *eq = strchr(word, '=');
+        const struct cli_option *o;
+
+        if (*word == '+' || *word == '-')
+                return cli_give(set->cli, *word == '+' ? find_key("tag", 3) : find_key("untag", 5),
+                        word + 1);
+        if (!eq)
+                return cli_usage(set->cli, "'%s' is not KEY=VALUE, and no tag: +%s", word, word);
+        o = find_key(word, (size_t)(eq - word));
+        if (!o)
+                return cli_usage(set->cli, "there is no key '%.*s'", (int)(eq - word), word);
+        if (eq[1])
+                return cli_give(set->cli, o, eq + 1);
+        if (set->n_unset == ARRAY_SIZE(set->unset))
+                return cli_usage(set->cli, "too many keys are taken back at once");
+        set->unset[set->n_unset++] = o->name;
+        return 0;
+}
+
+static bool is_unset(const struct set *set, const char *name) {
+        for (size_t i = 0; i < set->n_unset; i++)
+                if (strcmp(set->unset[i], name) == 0)
+                        return true;
+        return false;
+}
+
+/* ---- tags ---- */
+
+static bool add_tag(struct set *set, const char *tag) {
+        for (size_t i = 0; i < set->about.n_tags; i++)
+                if (strcmp(set->tags[i], tag) == 0)
+                        return true;
+        if (set->about.n_tags == MAX_TAGS)
+                return false;
+        set->tags[set->about.n_tags++] = tag;
+        return true;
+}
+
+static void drop_tag(struct set *set, const char *tag) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < set->about.n_tags; i++)
+                if (strcmp(set->tags[i], tag) != 0)
+                        set->tags[n++] = set->tags[i];
+        set->about.n_tags = n;
+}
+
+/* From the tags so far, the lists and the single ones. */
+static int take_tags(struct set *set) {
+        const struct cli_value *list = cli_get(set->cli, "tags"), *v;
+        bool anew = list || is_unset(set, "tags") || is_unset(set, "tag"), fits = true;
+        size_t it = 0;
+        char *rest;
+
+        for (size_t i = 0; !anew && i < set->n_had; i++)
+                fits = fits && add_tag(set, set->had[i]);
+        if (list && !(set->listed = strdup(list->s)))
+                return no_memory(set);
+        rest = set->listed;
+        for (char *tag; (tag = strsep(&rest, ","));)
+                fits = fits && add_tag(set, tag);
+        while ((v = cli_get_each(set->cli, "tag", &it)))
+                fits = fits && add_tag(set, v->s);
+        for (it = 0; (v = cli_get_each(set->cli, "untag", &it));)
+                drop_tag(set, v->s);
+        set->about.has_tags = true;
+        set->about.tags = set->tags;
+        return fits ? 0 : cli_usage(set->cli, "more than %d tags", MAX_TAGS);
+}
+
+/* ---- sampling ---- */
+
+static void keep_float(struct set *set, const struct confab_sampling *had, uint32_t field,
+        const char *name, const float *from, float *to) {
+        if (!(had->has & field) || (set->options.sampling.has & field) || is_unset(set, name))
+                return;
+        *to = *from;
+        set->options.sampling.has |= field;
+}
+
+static void keep_u32(struct set *set, const struct confab_sampling *had, uint32_t field,
+        const char *name, const uint32_t *from, uint32_t *to) {
+        if (!(had->has & field) || (set->options.sampling.has & field) || is_unset(set, name))
+                return;
+        *to = *from;
+        set->options.sampling.has |= field;
+}
+
+static int keep_biases(struct set *set, const struct confab_sampling *had) {
+        struct confab_sampling *s = &set->options.sampling;
+        struct confab_bias *biases;
+
+        if (s->n_biases > 0 || had->n_biases == 0 || is_unset(set, "logit-bias"))
+                return 0;
+        biases = calloc(had->n_biases, sizeof(*biases));
+        if (!biases)
+                return no_memory(set);
+        memcpy(biases, had->biases, had->n_biases * sizeof(*biases));
+        free(set->options.biases);
+        s->biases = set->options.biases = biases;
+        s->n_biases = had->n_biases;
+        return 0;
+}
+
+/* Rule 2: what was set before and is neither set nor taken back now. */
+static int keep_sampling(struct set *set, const struct confab_sampling *had) {
+        struct confab_sampling *s = &set->options.sampling;
+
+        keep_float(set, had, CONFAB_HAS_TEMPERATURE, "temperature", &had->temperature,
+                &s->temperature);
+        keep_u32(set, had, CONFAB_HAS_TOP_K, "top-k", &had->top_k, &s->top_k);
+        keep_float(set, had, CONFAB_HAS_TOP_P, "top-p", &had->top_p, &s->top_p);
+        keep_float(set, had, CONFAB_HAS_MIN_P, "min-p", &had->min_p, &s->min_p);
+        keep_float(set, had, CONFAB_HAS_REPETITION_PENALTY, "repetition-penalty",
+                &had->repetition_penalty, &s->repetition_penalty);
+        keep_float(set, had, CONFAB_HAS_PRESENCE_PENALTY, "presence-penalty",
+                &had->presence_penalty, &s->presence_penalty);
+        keep_float(set, had, CONFAB_HAS_FREQUENCY_PENALTY, "frequency-penalty",
+                &had->frequency_penalty, &s->frequency_penalty);
+        keep_u32(set, had, CONFAB_HAS_PENALTY_LAST_N, "penalty-last-n", &had->penalty_last_n,
+                &s->penalty_last_n);
+        if ((had->has & CONFAB_HAS_SEED) && !(s->has & CONFAB_HAS_SEED) && !is_unset(set, "seed")) {
+                s->seed = had->seed;
+                s->has |= CONFAB_HAS_SEED;
+        }
+        return keep_biases(set, had);
+}
+
+/* ---- what is set ---- */
+
+static void print_float(struct cli *cli, const char *key, float v) {
+        struct buf b = BUF_NULL;
+        struct json j;
+
+        json_init(&j, &b);
+        json_put_float(&j, v); /* the shortest that reads back as the same */
+        if (json_finish(&j) == 0)
+                cli_printf(cli, "%s=%s\n", key, (const char *)b.data);
+        buf_deinit(&b);
+}
+
+static void print_sampling(struct cli *cli, const struct confab_sampling *s) {
+        const struct {
+                uint32_t field;
+                const char *key;
+                float v;
+        } floats[] = {
+                {CONFAB_HAS_TEMPERATURE, "temperature", s->temperature},
+                {CONFAB_HAS_TOP_P, "top-p", s->top_p},
+                {CONFAB_HAS_MIN_P, "min-p", s->min_p},
+                {CONFAB_HAS_REPETITION_PENALTY, "repetition-penalty", s->repetition_penalty},
+                {CONFAB_HAS_PRESENCE_PENALTY, "presence-penalty", s->presence_penalty},
+                {CONFAB_HAS_FREQUENCY_PENALTY, "frequency-penalty", s->frequency_penalty},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(floats); i++)
+                if (s->has & floats[i].field)
+                        print_float(cli, floats[i].key, floats[i].v);
+        if (s->has & CONFAB_HAS_TOP_K)
+                cli_printf(cli, "top-k=%u\n", s->top_k);
+        if (s->has & CONFAB_HAS_PENALTY_LAST_N)
+                cli_printf(cli, "penalty-last-n=%u\n", s->penalty_last_n);
+        if (s->has & CONFAB_HAS_SEED)
+                cli_printf(cli, "seed=%llu\n", (unsigned long long)s->seed);
+        for (size_t i = 0; i < s->n_biases; i++)
+                cli_printf(
+                        cli, "logit-bias=%d=%.9g\n", s->biases[i].token, (double)s->biases[i].bias);
+}
+
+static void print_text(struct cli *cli, const char *key, const char *text) {
+        if (!text)
+                return;
+        cli_printf(cli, "%s=", key);
+        cli_name(cli, text);
+        cli_printf(cli, "\n");
+}
+
+static void print(struct cli *cli, const struct confab_conversation *c) {
+        static const struct confab_about none;
+        const struct confab_about *about = c->about ? c->about : &none;
+        char age[16];
+
+        print_text(cli, "title", about->title);
+        for (size_t i = 0; i < about->n_tags; i++)
+                print_text(cli, "tag", about->tags[i]);
+        print_text(cli, "metadata", about->metadata);
+        print_text(cli, "session", about->session);
+        if (about->expires_after)
+                cli_printf(cli, "expires=%s\n", when_format_age(age, about->expires_after));
+        if (c->overflow == CONFAB_OVERFLOW_SHIFT)
+                cli_printf(cli, "overflow=shift\n");
+        print_sampling(cli, &c->sampling);
+}
+
+/* ---- changing ---- */
+
+static void had_event(void *userdata, const struct confab_event *event) {
+        const struct confab_conversation *c = event->conversation;
+        const struct confab_about *about;
+        struct set *set = userdata;
+
+        if (event->kind != CONFAB_EVENT_CONVERSATION)
+                return;
+        about = c->about;
+        set->r.conversation = NULL; /* the change is for this one, whatever its name is by then */
+        set->r.conversation_id = c->id;
+        for (size_t i = 0; about && i < about->n_tags && i < MAX_TAGS && !set->status; i++) {
+                set->had[i] = strdup(about->tags[i]);
+                if (!set->had[i])
+                        set->status = no_memory(set);
+                else
+                        set->n_had++;
+        }
+        if (set->status == 0 && set->r.reset_sampling && !cli_get(set->cli, "reset-sampling"))
+                set->status = keep_sampling(set, &c->sampling);
+}
+
+static const char *text_of(struct set *set, const char *name) {
+        const struct cli_value *v = cli_get(set->cli, name);
+
+        return is_unset(set, name) ? "" : v ? v->s : NULL;
+}
+
+static int take_about(struct set *set) {
+        const struct cli_value *expires = cli_get(set->cli, "expires");
+        struct confab_about *about = &set->about;
+        uint64_t age = 0;
+        int status = 0;
+
+        about->title = text_of(set, "title");
+        about->metadata = text_of(set, "metadata");
+        if (!is_unset(set, "title"))
+                status = cli_option_text(set->cli, "title", NULL, &set->title, &about->title);
+        if (status == 0 && !is_unset(set, "metadata"))
+                status = cli_option_text(
+                        set->cli, "metadata", NULL, &set->metadata, &about->metadata);
+        if (status)
+                return status;
+        about->session = text_of(set, "session");
+        if (expires && (!when_parse_age(expires->s, &age) || age / USEC > UINT32_MAX || age == 0))
+                return cli_usage(set->cli,
+                        "--expires: '%s' is no age: a number with s, m, h, d or w, as in 7d",
+                        expires->s);
+        about->has_expires_after = expires || is_unset(set, "expires");
+        about->expires_after = (uint32_t)(age / USEC);
+        set->r.about = about;
+        if (is_unset(set, "overflow"))
+                set->r.overflow = CONFAB_OVERFLOW_ERROR;
+        return is_unset(set, "overflow") ? 0 : cli_overflow(set->cli, &set->r);
+}
+
+/* Read what a change has to keep, if any has: rules 2 and 3. */
+static int take_had(struct set *set) {
+        bool tags = cli_get(set->cli, "tag") || cli_get(set->cli, "untag") ||
+                    cli_get(set->cli, "tags") || is_unset(set, "tag") || is_unset(set, "tags");
+        struct confab_request get = set->r;
+        int status = 0;
+
+        set->r.reset_sampling = cli_get(set->cli, "reset-sampling") != NULL;
+        for (size_t i = 0; i < set->n_unset; i++)
+                if (find_in(cli_sampling_options, set->unset[i], strlen(set->unset[i])))
+                        set->r.reset_sampling = true;
+        get.verb = CONFAB_GET;
+        if (tags || set->r.reset_sampling)
+                status = cli_call(set->cli, &get, had_event, set);
+        if (status == 0)
+                status = set->status;
+        return status == 0 && tags ? take_tags(set) : status;
+}
+
+static int change(struct set *set) {
+        int status = take_about(set);
+
+        set->r.verb = CONFAB_UPDATE;
+        if (status == 0)
+                status = generate_options_init(&set->options, set->cli, &set->r);
+        if (status == 0)
+                status = take_had(set);
+        return status ? status : cli_call_conversation(set->cli, &set->r, NULL);
+}
+
+static int run(struct cli *cli) {
+        struct set set = {.cli = cli, .r = CONFAB_REQUEST_INIT};
+        int status = cli_ref(cli, cli->args[0], &set.r);
+
+        for (size_t i = 1; i < cli->n_args && status == 0; i++)
+                status = take_word(&set, cli->args[i]);
+        if (status == 0 && cli->n_values == 0 && set.n_unset == 0) {
+                set.r.verb = CONFAB_GET;
+                status = cli_call_conversation(cli, &set.r, print);
+        } else if (status == 0) {
+                status = change(&set);
+        }
+        generate_options_deinit(&set.options);
+        for (size_t i = 0; i < set.n_had; i++)
+                free(set.had[i]);
+        free(set.listed);
+        free(set.title);
+        free(set.metadata);
+        return status;
+}
+
+const struct cli_command cmd_set = {
+        .name = "set",
+        .args = "NAME [KEY=VALUE|+TAG...]",
+        .min_args = 1,
+        .max_args = SIZE_MAX,
+        .purpose = CLI_PURPOSE_KEEP,
+        .summary = "Show or change what is noted about a conversation, and its defaults",
+        .help = "KEY=VALUE is the same as --KEY VALUE, for each option that has a value, and KEY= "
+                "takes back "
+                "what was set. +TAG adds a tag. Without changes what is set is printed, in the "
+                "form "
+                "that the command takes. The sampling options are the conversation's defaults. The "
+                "model never sees title, tags and metadata.",
+        .examples = "confab set trip title='To Rome' +italy temperature=0.2\n"
+                    "confab set trip temperature= expires=30d",
+        .see = "rename system update",
+        .options = {options, cli_sampling_options},
+        .run = run,
+};
