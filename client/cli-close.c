@@ -40,7 +40,8 @@ static struct json *put(struct cli_close *x, size_t list, uint64_t id, const cha
         json_object_begin(j);
         if (id)
                 json_put_key_u64(j, "id", id);
-        json_put_key_string(j, "name", name);
+        if (name)
+                json_put_key_string(j, "name", name);
         return j;
 }
 
@@ -140,6 +141,23 @@ int cli_close_item(struct cli_close *x, const struct cli_item *item) {
         if (x->dry_run || x->by_rule)
                 tell(x, item, x->dry_run ? "would close" : "closed");
         return cli_flush(x->cli);
+}
+
+int cli_close_named(struct cli_close *x, const char *name) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct confab_error e;
+        int status = cli_ref(x->cli, name, &r);
+
+        if (status)
+                return status;
+        r.verb = CONFAB_CLOSE;
+        if (confab_call(x->cli->confab, &r, NULL, NULL, &e) < 0) {
+                cli_add_near_names(x->cli, &r, &e);
+                return cli_close_failed(x, name, 0, &e);
+        }
+        if (x->cli->json)
+                json_object_end(put(x, DONE, r.conversation_id, r.conversation));
+        return 0;
 }
 
 /* ---- the end ---- */

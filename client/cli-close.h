@@ -18,6 +18,9 @@ struct cli_close {
 void cli_close_init(struct cli_close *x, struct cli *cli, bool dry_run, bool by_rule);
 /* Close @item, or tell that it would be. 0, or a status to end with at once after reporting why. */
 int cli_close_item(struct cli_close *x, const struct cli_item *item);
+/* Close the one that @name, as users type it, means; quietly. The same. Nothing is asked about it before: an administrator
+ * may close a conversation of others by its number, and not look at it. */
+int cli_close_named(struct cli_close *x, const char *name);
 /* Tell that @item stays, and why. */
 void cli_close_kept(struct cli_close *x, const struct cli_item *item, const char *why);
 /* Report that @name can't be closed. 0, or a status to end with at once. */

@@ -26,16 +26,21 @@ static int close_all(
 
 /* Whether the user agrees; true where nobody can be asked. */
 static bool confirm(struct cli *cli, const struct cli_items *items) {
+        _cleanup_(buf_deinit) struct buf b = BUF_NULL;
         char answer[16] = "";
 
         if (cli_get(cli, "yes") || items->n < 2 || !isatty(STDIN_FILENO) || !cli->err_tty)
                 return true;
-        for (size_t i = 0; i < items->n && i < SHOWN_MAX; i++)
-                cli_complain(cli, "  %s (#%llu)", items->items[i].name,
-                        (unsigned long long)items->items[i].id);
+        for (size_t i = 0; i < items->n && i < SHOWN_MAX; i++) {
+                const struct cli_item *item = &items->items[i];
+
+                (void)!safe_append(&b, item->name, strlen(item->name), false);
+                (void)!buf_printf(&b, " (#%llu)\n", (unsigned long long)item->id);
+        }
         if (items->n > SHOWN_MAX)
-                cli_complain(cli, "  and %zu more", items->n - SHOWN_MAX);
-        fprintf(stderr, "Forget these %zu conversations for good? [y/N] ", items->n);
+                (void)!buf_printf(&b, "and %zu more\n", items->n - SHOWN_MAX);
+        (void)!buf_printf(&b, "Forget these %zu conversations for good? [y/N] ", items->n);
+        (void)!fwrite(b.data, 1, b.size, stderr);
         return fgets(answer, sizeof(answer), stdin) && (*answer == 'y' || *answer == 'Y');
 }
 
@@ -112,7 +117,8 @@ static int run_names(struct cli *cli, bool dry_run) {
 
         cli_close_init(&x, cli, dry_run, false);
         for (size_t i = 0; i < cli->n_args && status == 0; i++)
-                status = find(cli, cli->args[i], &items, &x);
+                status = dry_run ? find(cli, cli->args[i], &items, &x)
+                                 : cli_close_named(&x, cli->args[i]);
         return status ? status : close_all(cli, &items, &x, 0);
 }
 

@@ -12,7 +12,6 @@
  *    word of the turn, without case. Without NAME the daemon searches, and tells the newest turn of each conversation.
  */
 #include "base/clock.h"
-#include "base/utf8.h"
 #include "client/cli-commands.h"
 #include "client/cli-when.h"
 #include "client/cli-words.h"
@@ -31,7 +30,6 @@ struct log {
         uint32_t page;
         /* of the last answer: */
         uint32_t n_turns, first, n;
-        bool older; /* its first turn is older than `since` */
         uint32_t n_old;
         bool want_print;
 };

@@ -242,10 +242,11 @@ static void print_sampling(struct cli *cli, const struct confab_sampling *s) {
                         cli, "logit-bias=%d=%.9g\n", s->biases[i].token, (double)s->biases[i].bias);
 }
 
-static void print_text(struct cli *cli, const char *key, const char *text) {
+/* @is_file: where it is given, an @ names a file, and two are an @ of its own. */
+static void print_text(struct cli *cli, const char *key, const char *text, bool is_file) {
         if (!text)
                 return;
-        cli_printf(cli, "%s=", key);
+        cli_printf(cli, "%s=%s", key, is_file && *text == '@' ? "@" : "");
         cli_name(cli, text);
         cli_printf(cli, "\n");
 }
@@ -255,11 +256,11 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
         const struct confab_about *about = c->about ? c->about : &none;
         char age[16];
 
-        print_text(cli, "title", about->title);
+        print_text(cli, "title", about->title, true);
         for (size_t i = 0; i < about->n_tags; i++)
-                print_text(cli, "tag", about->tags[i]);
-        print_text(cli, "metadata", about->metadata);
-        print_text(cli, "session", about->session);
+                print_text(cli, "tag", about->tags[i], false);
+        print_text(cli, "metadata", about->metadata, true);
+        print_text(cli, "session", about->session, false);
         if (about->expires_after)
                 cli_printf(cli, "expires=%s\n", when_format_age(age, about->expires_after));
         if (c->overflow == CONFAB_OVERFLOW_SHIFT)

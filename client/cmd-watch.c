@@ -196,6 +196,8 @@ static void watch_event(void *userdata, const struct confab_event *event) {
 
         if (event->final) {
                 w->over = true;
+                w->error = (struct confab_error){
+                        .code = CONFAB_PROTOCOL, .message = "the daemon has ended the watch"};
                 if (event->kind == CONFAB_EVENT_ERROR)
                         w->error = *event->error;
         }
@@ -346,12 +348,14 @@ static bool may_come_back(const struct confab_error *e) {
 }
 
 /* Rule 3. */
-static void reconnect(struct watch *w) {
+static void reconnect(struct watch *w, bool tell) {
         int pause = RETRY_MIN_MSEC;
         struct confab_error e;
 
         w->cli->confab = confab_free(w->cli->confab);
-        cli_complain(w->cli, "the daemon is gone (%s); waiting until it is back", w->error.message);
+        if (tell)
+                cli_complain(w->cli, "the daemon is gone (%s); waiting until it is back",
+                        w->error.message);
         while (cli_make_connection(w->cli, &w->cli->confab, &e) < 0) {
                 if (!may_come_back(&e)) {
                         w->status = cli_fail(w->cli, &e);
@@ -366,23 +370,21 @@ static void reconnect(struct watch *w) {
 }
 
 static int watch_all(struct watch *w) {
-        bool waited = false;
+        bool again =
+                false; /* a connection that brought nothing is not told, nor made anew at once */
 
         for (;;) {
                 watch_once(w);
-                if (waited && w->seen_model)
-                        waited = false;
                 if (w->done || w->status)
                         return w->status;
                 if (!may_come_back(&w->error))
                         return cli_fail(w->cli, &w->error);
-                if (waited &&
-                        !wait_for(w, RETRY_MIN_MSEC)) /* it takes connections, and drops them */
+                if (again && !w->seen_model && !wait_for(w, RETRY_MAX_MSEC))
                         return CLI_BROKEN_PIPE;
-                waited = true;
-                reconnect(w);
+                reconnect(w, !again || w->seen_model);
                 if (w->status)
                         return w->status;
+                again = true;
         }
 }
 

@@ -60,7 +60,8 @@ static void fill_had(void) {
 }
 
 static void test_shown(void **state) {
-        static const struct conv none = {.id = 7, .name = "a"};
+        static const struct conv none = {.id = 7, .name = "a"},
+                                 at = {.id = 7, .name = "a", .title = "@home", .tags = {"@x"}};
         struct fixture f;
 
         BEGIN(&f, "set", "a");
@@ -74,6 +75,10 @@ static void test_shown(void **state) {
         greet(&f);
         send_conv(&f, expect(&f, REQ(GET)), &none);
         finish(&f, 0, "", NULL);
+        START(&f, "set", "a"); /* given back, it names no file */
+        greet(&f);
+        send_conv(&f, expect(&f, REQ(GET)), &at);
+        finish(&f, 0, "title=@@home\ntag=@x\n", NULL);
         teardown(&f);
 }
 
@@ -113,6 +118,9 @@ static void test_values(void **state) {
         assert_int_equal(u->sampling->logit_bias[0]->token, 4);
         assert_true(u->sampling->logit_bias[0]->bias < -1e30f);
         assert_false(u->reset_sampling);
+        proto_message_free(m);
+        m = SET(false, "title=@@home");
+        assert_string_equal(m->request->update->about->title, "@home");
         proto_message_free(m);
 }
 
