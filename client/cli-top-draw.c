@@ -198,8 +198,11 @@ static void draw_row(struct drawing *d, const struct cli_item *item) {
         struct buf b = BUF_NULL, name = BUF_NULL;
 
         put_number(&b, item->id, 6);
-        if (d->t->all_users)
-                (void)!buf_printf(&name, "%s ", cli_owner_name(owner, item->uid, item->tenant));
+        if (d->t->all_users) {
+                cli_owner_name(owner, item->uid, item->tenant);
+                (void)!safe_append(&name, owner, strlen(owner), false);
+                (void)!buf_append_str(&name, " ");
+        }
         (void)!safe_append(&name, item->name, strlen(item->name), false);
         put_cell(&b, name.data ? (char *)name.data : "", name.size, name_width(d), true);
         buf_deinit(&name);

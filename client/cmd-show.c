@@ -114,7 +114,7 @@ const struct cli_command cmd_show = {
                 "Replies are shown in parts: reasoning (dimmed on a terminal), text, and calls of "
                 "functions with their ids.\n\nIt also tells whether the conversation was made with "
                 "another model, and how much of its memory on disk the present one cannot use.",
-        .see = "ls edit",
+        .see = "log ls edit",
         .options = {options},
         .run = run,
 };

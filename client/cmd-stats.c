@@ -111,6 +111,6 @@ const struct cli_command cmd_stats = {
         .summary = "Show the daemon's figures",
         .help = "One name and number on each line, in groups whose titles begin with '#'; the "
                 "names are listed in confab-protocol(7).",
-        .see = "model",
+        .see = "top model",
         .run = run,
 };

@@ -56,7 +56,7 @@ const struct cli_command cmd_update = {
         .help = "What is not given stays as it is. The sampling options become the conversation's "
                 "defaults.",
         .examples = "confab update notes --name done --overflow shift",
-        .see = "open",
+        .see = "set rename open",
         .options = {options, cli_sampling_options},
         .run = run,
 };

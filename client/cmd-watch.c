@@ -33,6 +33,7 @@ struct line {
         enum confab_finish finish;
         bool pressed;
         char model[64];
+        char tenant[132]; /* "": none */
 };
 struct watch {
         struct cli *cli;
@@ -186,6 +187,8 @@ static int add_line(struct watch *w, const struct confab_notice *n) {
         };
         snprintf(w->lines[w->n_lines].model, sizeof(w->lines[0].model), "%s",
                 n->model ? n->model : "");
+        snprintf(w->lines[w->n_lines].tenant, sizeof(w->lines[0].tenant), "%s",
+                n->tenant ? n->tenant : "");
         w->n_lines++;
         return 0;
 }
@@ -223,7 +226,8 @@ static void print_conversation(struct watch *w, const struct line *line, uint64_
         cli_printf(w->cli, "(#%llu)", (unsigned long long)id);
         if (w->all && id == line->id) {
                 cli_printf(w->cli, " of ");
-                cli_name(w->cli, cli_owner_name(owner, line->uid, NULL));
+                cli_name(w->cli,
+                        cli_owner_name(owner, line->uid, *line->tenant ? line->tenant : NULL));
         }
 }
 

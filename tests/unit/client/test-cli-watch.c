@@ -7,6 +7,7 @@ struct news {
         uint64_t id, parent;
         const char *cursor, *model;
         Confab__V1__FinishReason finish;
+        const char *tenant;
 };
 #define KIND(name) CONFAB__V1__NOTICE_KIND__NOTICE_##name
 
@@ -24,6 +25,9 @@ static void send_notice(struct fixture *f, uint64_t request, const struct news *
         n.cursor = proto_borrow(news->cursor);
         n.model = proto_borrow(news->model);
         n.finish = news->finish;
+        n.tenant = proto_borrow(news->tenant);
+        n.has_uid = true; /* 4294967294, which is nobody's name */
+        n.uid = UINT32_MAX - 1;
         peer_send(&f->peer, &event);
 }
 
@@ -106,6 +110,25 @@ static void test_lines(void **state) {
         teardown(&f);
 }
 
+/* Of all users: whose it is. */
+static void test_owners(void **state) {
+        static const struct conv alice = {.id = 3, .name = "alice"};
+        struct fixture f;
+        uint64_t w;
+
+        BEGIN(&f, "watch", "--all");
+        w = begin_watch(&f, NULL);
+        serve_list(&f, 0, &alice, 1);
+        send_notice(&f, w, &(struct news){.kind = KIND(EVICTED), .id = 3, .tenant = "anna"});
+        send_notice(&f, w, &(struct news){.kind = KIND(CLOSED), .id = 3});
+        peer_send_error(&f.peer, w, "limit", "too many watches", true);
+        finish(&f, 5, NULL, "too many watches");
+        check_lines(&f, "model      tiny\n"
+                        "evicted    alice (#3) of 4294967294/anna\n"
+                        "closed     alice (#3) of 4294967294\n");
+        teardown(&f);
+}
+
 /* One conversation, as JSON, until it is closed. */
 static void test_one(void **state) {
         static const struct conv alice = {.id = 3, .name = "alice"};
@@ -184,6 +207,7 @@ static void test_broken_pipe(void **state) {
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_lines),
+                cmocka_unit_test(test_owners),
                 cmocka_unit_test(test_one),
                 cmocka_unit_test(test_reconnect),
                 cmocka_unit_test(test_refused),
