@@ -22,7 +22,7 @@ void cli_close_init(struct cli_close *x, struct cli *cli, bool dry_run, bool by_
                 .by_rule = by_rule,
                 .now_usec = clock_realtime_usec(),
         };
-        for (size_t i = 0; i < ARRAY_SIZE(x->lists); i++) {
+        for (size_t i = 0; cli->json && i < ARRAY_SIZE(x->lists); i++) {
                 json_init(&x->lists[i], &x->bufs[i]);
                 json_array_begin(&x->lists[i]);
         }
@@ -81,6 +81,8 @@ int cli_close_failed(
         else
                 cli_complain(x->cli, "%s: %s", name, e->message);
         x->status = x->status ? x->status : cli_status_of(e);
+        if (!x->cli->json)
+                return 0;
         j = put(x, FAILED, id, name);
         json_put_key_string(j, "code", e->code);
         json_put_key_string(j, "message", e->message);
@@ -169,10 +171,12 @@ int cli_close_end(struct cli_close *x) {
         if (x->cli->json) {
                 json_init(&j, &x->cli->out);
                 json_object_begin(&j);
-                for (size_t i = 0; i < (x->keeps ? 3 : 2); i++) {
+                for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
                         json_array_end(&x->lists[i]);
                         if (json_finish(&x->lists[i]) < 0)
                                 x->cli->out_error = ENOMEM;
+                        if (i == KEPT && !x->keeps)
+                                continue;
                         json_put_key(&j, keys[i]);
                         json_put_raw(&j, (const char *)x->bufs[i].data, x->bufs[i].size);
                 }

@@ -11,6 +11,7 @@
  */
 #include "client/cli-commands.h"
 #include "client/cli-when.h"
+#include <errno.h>
 #include <string.h>
 
 #define USEC 1000000ull
@@ -211,6 +212,8 @@ static void print_float(struct cli *cli, const char *key, float v) {
         json_put_float(&j, v); /* the shortest that reads back as the same */
         if (json_finish(&j) == 0)
                 cli_printf(cli, "%s=%s\n", key, (const char *)b.data);
+        else
+                cli->out_error = ENOMEM;
         buf_deinit(&b);
 }
 
