@@ -264,10 +264,9 @@ static void tell(struct map *m) {
                         (unsigned long long)m->next);
         if (m->n_cut > 0)
                 cli_complain(m->cli,
-                        "%llu replies ended at the longest that was allowed (--max-tokens), or of "
-                        "the "
-                        "context",
-                        (unsigned long long)m->n_cut);
+                        "%llu %s at the longest that was allowed (--max-tokens), or of the context",
+                        (unsigned long long)m->n_cut,
+                        m->n_cut == 1 ? "reply ended" : "replies ended");
         if (m->stop && m->stop != CLI_BROKEN_PIPE && m->record.fd >= 0)
                 cli_complain(m->cli, "what was answered is recorded: the same command goes on");
 }
