@@ -8,8 +8,7 @@
 #include "client/cli.h"
 #include <wchar.h>
 
-/* Bytes written for one harmful character, 0 if @cp may pass. */
-static size_t make_harmless(uint32_t cp, bool lines, char out[16]) {
+size_t safe_char(uint32_t cp, bool lines, char out[16]) {
         if (lines && (cp == '\n' || cp == '\t'))
                 return 0;
         if (cp < 0x20 || cp == 0x7f)
@@ -34,7 +33,7 @@ int safe_append(struct buf *b, const void *data, size_t n, bool lines) {
                         i++;
                         continue;
                 }
-                m = make_harmless(cp, lines, shown);
+                m = safe_char(cp, lines, shown);
                 r = m ? buf_append(b, shown, m) : buf_append(b, s + i, (size_t)k);
                 i += (size_t)k;
         }

@@ -208,6 +208,8 @@ void cli_text(struct cli *cli, const void *s, size_t n);
 void cli_name(struct cli *cli, const char *name);
 /* As cli_text() for any buffer: @lines keeps newlines and tabs. -ERR_NOMEM. */
 int safe_append(struct buf *b, const void *s, size_t n, bool lines);
+/* Write how a harmful character is shown into @out: the number of bytes, 0 if @cp may pass. @lines as above. */
+size_t safe_char(uint32_t cp, bool lines, char out[16]);
 /* Columns that @s takes on a terminal. */
 size_t safe_width(const char *s, size_t n);
 /* Write cli->out to standard output: 0, or the exit status to end with (quietly for a broken pipe).
