@@ -341,18 +341,33 @@ static bool run_over(const struct run *run) {
         return run->ended || (run->detach && run->accepted) || run->status == CLI_BROKEN_PIPE;
 }
 
+/* Wait for the daemon, a SIGINT, and what the command has beside them. 0 or -1. */
+static int run_wait(struct run *run) {
+        struct confab *c = run->cli->confab;
+        struct cli_beside *beside = run->cli->beside;
+        struct pollfd fds[2 + ARRAY_SIZE(run->cli->beside)] = {
+                {.fd = confab_get_fd(c), .events = (short)confab_get_events(c)},
+                {.fd = cli_interrupt_fd(), .events = POLLIN},
+        };
+        nfds_t n = 2;
+
+        for (; n < ARRAY_SIZE(fds) && beside[n - 2].look; n++)
+                fds[n] = (struct pollfd){.fd = beside[n - 2].fd, .events = POLLIN};
+        while (poll(fds, n, cli_progress_timeout(&run->progress)) <
+                0) /* handlers of signals wake it by a descriptor */
+                if (errno != EINTR)
+                        return -1;
+        for (nfds_t i = 2; i < n; i++) /* whatever poll() saw: a signal may have come since */
+                beside[i - 2].look(beside[i - 2].userdata);
+        return 0;
+}
+
 static void run_loop(struct run *run) {
         struct confab *c = run->cli->confab;
         bool cancelled = false;
 
         while (!run_over(run)) {
-                struct pollfd fds[] = {
-                        {.fd = confab_get_fd(c), .events = (short)confab_get_events(c)},
-                        {.fd = cli_interrupt_fd(), .events = POLLIN},
-                };
-
-                if (poll(fds, ARRAY_SIZE(fds), cli_progress_timeout(&run->progress)) < 0 &&
-                        errno != EINTR) {
+                if (run_wait(run) < 0) {
                         cli_progress_end(&run->progress);
                         cli_complain(run->cli, "cannot wait: %s", strerrordesc_np(errno));
                         run->status = CLI_FAILED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/cli-interrupt.h"
 #include "client/cli.h"
+#include "client/line/terminal.h"
 #include <errno.h>
 #include <fcntl.h>
 
@@ -10,8 +11,10 @@ static int wake_fds[2] = {-1, -1};
 static void on_interrupt(int sig) {
         int saved = errno;
 
-        if (n_interrupts++ > 0)
+        if (n_interrupts++ > 0) {
+                terminal_restore();
                 _exit(CLI_INTERRUPTED);
+        }
         (void)!write(wake_fds[1], "", 1);
         errno = saved;
 }

@@ -8,12 +8,14 @@
  * 2. A call is one line on standard error, NAME(ARGUMENTS) [ID], once it is whole; and the exit status
  *    is CLI_CALLS, so that a script knows that it has to answer: 'confab say NAME --result ID=STRING'.
  * 3. A call that is broken is reported, and answers nothing.
+ * 4. Where the command has a writer of Markdown (chat, on a terminal), text and reasoning go through it.
  */
 #include "base/err.h"
 #include "base/file.h"
 #include "base/json-read.h"
 #include "base/util.h"
 #include "client/cli.h"
+#include "client/markdown/markdown.h"
 #include <errno.h>
 #include <string.h>
 
@@ -48,12 +50,34 @@ static void to_stderr(struct cli *cli, const char *s, size_t n) {
 }
 
 static void end_line(struct cli_parts *p) {
-        if (p->line_open)
+        if (p->line_open && p->cli->markdown) {
+                if (markdown_end(p->cli->markdown, &p->cli->out) < 0)
+                        p->cli->out_error = ENOMEM;
+        } else if (p->line_open) {
                 cli_printf(p->cli, "\n");
+        }
         p->line_open = false;
         if (p->err_open)
                 fputc('\n', stderr);
         p->err_open = false;
+}
+
+/* To standard output. */
+static void put_text(struct cli_parts *p, const struct confab_part *part, bool dim) {
+        struct markdown *m = p->cli->markdown;
+
+        if (!m) {
+                cli_printf(p->cli, "%s", dim ? DIM : "");
+                cli_text(p->cli, part->text, part->text_size);
+                cli_printf(p->cli, "%s", dim ? NOT_DIM : "");
+                p->line_open = part->text[part->text_size - 1] != '\n';
+                return;
+        }
+        if (!p->line_open)
+                markdown_begin(m, dim, dim ? WRAP_DIM : 0);
+        if (markdown_write(m, &p->cli->out, part->text, part->text_size) < 0)
+                p->cli->out_error = ENOMEM;
+        p->line_open = true; /* something may be held back in any case */
 }
 
 static void print_text(struct cli_parts *p, const struct confab_part *part) {
@@ -61,14 +85,13 @@ static void print_text(struct cli_parts *p, const struct confab_part *part) {
                 return;
         if (p->last == CONFAB_PART_REASONING)
                 end_line(p);
-        cli_text(p->cli, part->text, part->text_size);
-        p->line_open = part->text[part->text_size - 1] != '\n';
+        put_text(p, part, false);
         p->last = CONFAB_PART_TEXT;
 }
 
 static void print_reasoning(struct cli_parts *p, const struct confab_part *part) {
         bool here = p->reasoning == CLI_REASONING_SHOW && p->cli->out_tty;
-        bool dim = here && p->cli->color;
+        bool dim = here && (p->cli->color || p->cli->markdown); /* dim is no colour */
 
         if (p->reasoning == CLI_REASONING_HIDE || part->text_size == 0)
                 return;
@@ -80,12 +103,7 @@ static void print_reasoning(struct cli_parts *p, const struct confab_part *part)
                 p->err_open = part->text[part->text_size - 1] != '\n';
                 return;
         }
-        if (dim)
-                cli_printf(p->cli, DIM);
-        cli_text(p->cli, part->text, part->text_size);
-        if (dim)
-                cli_printf(p->cli, NOT_DIM);
-        p->line_open = part->text[part->text_size - 1] != '\n';
+        put_text(p, part, dim);
 }
 
 /* The line of a call. */

@@ -101,6 +101,14 @@ struct cli_path {
         size_t n;
 };
 
+/* What is looked at while a reply comes, without waiting, before each event is shown: of chat, its terminal. */
+struct cli_beside {
+        int fd; /* readable when there is something to look at; -1: not at present */
+        void (*look)(void *userdata); /* NULL: there is none */
+        void *userdata;
+};
+
+struct markdown;
 struct cli {
         const struct cli_command *command; /* the last one of @path, or NULL */
         struct cli_path path;
@@ -129,6 +137,8 @@ struct cli {
         struct confab *confab;     /* NULL before cli_connect() */
         struct cli_progress *asks; /* who wants the answer of a Get that is on its way, or NULL */
         bool asking;               /* it is on its way */
+        struct markdown *markdown; /* what shows the texts of replies, or NULL: as they are */
+        struct cli_beside beside[2];
 };
 
 extern const struct cli_command *const cli_commands[]; /* NULL-terminated */

@@ -1,72 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A conversation line by line. On a terminal lines are edited, and after an error is reported the
- * chat continues, even if the daemon was restarted: each request reconnects if necessary. Without a
- * terminal each line of standard input is a message, and the first failure ends the chat.
+ * A conversation line by line. On a terminal lines are edited and replies made readable, and after an error is reported
+ * the chat continues, even if the daemon was restarted: each request reconnects if necessary. Without a
+ * terminal each line of standard input is a message, replies are written byte for byte, and the first failure ends the
+ * chat. The commands are in client/chat.
  */
+#include "client/chat/chat.h"
 #include "client/cli-commands.h"
-#include "client/cli-line.h"
+#include "client/line/terminal.h"
+#include <langinfo.h>
 #include <string.h>
-
-#define PROMPT "> "
-#define LAST_TURNS 2
-
-struct chat {
-        struct cli *cli;
-        uint64_t id;
-        char *name; /* owned */
-        bool tty, quit;
-        struct generate_options options;
-        struct confab_request proto; /* what every message has in common */
-        struct line *line;           /* on a terminal */
-};
-
-/* ---- where we are ---- */
-
-static void enter(struct chat *chat, const struct confab_conversation *c) {
-        char *name = strdup(c->name);
-
-        chat->id = c->id;
-        if (name) {
-                free(chat->name);
-                chat->name = name;
-        }
-}
-
-static void enter_event(void *userdata, const struct confab_event *event) {
-        if (event->kind == CONFAB_EVENT_CONVERSATION)
-                enter(userdata, event->conversation);
-}
-
-static void say_where(struct chat *chat) {
-        if (!chat->tty)
-                return;
-        cli_name(chat->cli, chat->name ? chat->name : "?");
-        cli_printf(chat->cli, " (#%llu)\n", (unsigned long long)chat->id);
-}
-
-static void show_event(void *userdata, const struct confab_event *event) {
-        struct chat *chat = userdata;
-        const struct confab_conversation *c = event->conversation;
-
-        if (event->kind != CONFAB_EVENT_CONVERSATION)
-                return;
-        enter(chat, c);
-        if (!chat->tty)
-                return;
-        for (size_t i = c->n_turn_list > LAST_TURNS ? c->n_turn_list - LAST_TURNS : 0;
-                i < c->n_turn_list; i++) {
-                const struct confab_turn *t = &c->turns[i];
-
-                if (t->n_parts > 0) {
-                        cli_print_parts(chat->cli, t->parts, t->n_parts);
-                        continue;
-                }
-                cli_printf(chat->cli, "%s", t->role == CONFAB_ROLE_USER ? PROMPT : "");
-                cli_text(chat->cli, t->text.data, t->text.size);
-                cli_printf(chat->cli, "\n");
-        }
-}
 
 /* Continue the conversation that was named, or open one. */
 static int begin(struct chat *chat) {
@@ -84,7 +27,8 @@ static int begin(struct chat *chat) {
                         return status;
                 get.verb = CONFAB_GET;
                 get.want_turns = get.want_parts = true;
-                if (confab_call(cli->confab, &get, show_event, chat, &e) == 0)
+                get.max_turns = CHAT_LAST_TURNS;
+                if (confab_call(cli->confab, &get, chat_show_event, chat, &e) == 0)
                         return 0;
                 if (get.conversation_id || !confab_error_is(&e, CONFAB_NOT_FOUND))
                         return cli_fail(cli, &e);
@@ -96,10 +40,8 @@ static int begin(struct chat *chat) {
                 status = cli_overflow(cli, &open);
         if (status)
                 return status;
-        return cli_call(cli, &open, enter_event, chat);
+        return cli_call(cli, &open, chat_enter_event, chat);
 }
-
-/* ---- commands ---- */
 
 /* If the daemon has gone away since, the next request must reconnect. */
 static void refresh(struct chat *chat) {
@@ -107,108 +49,6 @@ static void refresh(struct chat *chat) {
 
         if (cli->confab && confab_process(cli->confab, NULL) < 0)
                 cli->confab = confab_free(cli->confab);
-}
-
-static int chat_fork(struct chat *chat, const char *arg) {
-        struct confab_request r = CONFAB_REQUEST_INIT;
-        int status;
-
-        r.verb = CONFAB_FORK;
-        r.conversation_id = chat->id;
-        r.name = *arg ? arg : NULL;
-        status = cli_call(chat->cli, &r, enter_event, chat);
-        if (status == 0)
-                say_where(chat);
-        return status;
-}
-
-static int chat_rewind(struct chat *chat, const char *arg) {
-        struct confab_request r = CONFAB_REQUEST_INIT;
-        uint64_t n = 2;
-
-        if (*arg && (!cli_parse_uint(arg, UINT32_MAX, &n) || n == 0))
-                return cli_error(chat->cli, CLI_USAGE, CLI_CODE_USAGE,
-                        "/rewind takes a number of turns, not '%s'", arg);
-        r.verb = CONFAB_REWIND;
-        r.conversation_id = chat->id;
-        r.drop_turns = (uint32_t)n;
-        return cli_call(chat->cli, &r, show_event, chat);
-}
-
-static int chat_more(struct chat *chat, const char *arg) {
-        struct confab_request r = chat->proto;
-
-        r.conversation_id = chat->id;
-        r.input = CONFAB_INPUT_NONE;
-        return cli_generate(chat->cli, &r, false);
-}
-
-/* Both refer to the conversation by id, since it may have been renamed. */
-static int chat_replace(struct chat *chat, const char *text) {
-        struct confab_request r = chat->proto;
-        char number[24];
-
-        snprintf(number, sizeof(number), "#%llu", (unsigned long long)chat->id);
-        if (!text)
-                return cli_regenerate(chat->cli, number, &r);
-        r.input = CONFAB_INPUT_MESSAGE;
-        r.text = text;
-        r.text_size = strlen(text);
-        return cli_edit(chat->cli, number, CLI_LAST_MESSAGE, &r);
-}
-
-static int chat_edit(struct chat *chat, const char *arg) {
-        if (*arg)
-                return chat_replace(chat, arg);
-        cli_complain(chat->cli, "/edit takes what is to be said instead");
-        return CLI_USAGE;
-}
-
-static int chat_regenerate(struct chat *chat, const char *arg) {
-        if (!*arg)
-                return chat_replace(chat, NULL);
-        cli_complain(chat->cli, "/regenerate takes nothing; /edit TEXT says something else");
-        return CLI_USAGE;
-}
-
-static int chat_quit(struct chat *chat, const char *arg) {
-        chat->quit = true;
-        return 0;
-}
-
-static int chat_help(struct chat *chat, const char *arg);
-
-static const struct chat_command {
-        const char *name, *args, *help;
-        int (*run)(struct chat *chat, const char *arg);
-} chat_commands[] = {
-        {"/fork", "[NAME]", "go on in a fork of this conversation", chat_fork},
-        {"/edit", "TEXT", "say TEXT instead of what was said last", chat_edit},
-        {"/regenerate", "", "drop the last reply and get another", chat_regenerate},
-        {"/rewind", "[N]", "take back N turns (2: what was said last, and its reply)", chat_rewind},
-        {"/more", "", "let a reply that was cut go on", chat_more},
-        {"/quit", "", "leave, as Ctrl-D does", chat_quit},
-        {"/help", "", "this", chat_help},
-};
-
-static int chat_help(struct chat *chat, const char *arg) {
-        for (size_t i = 0; i < ARRAY_SIZE(chat_commands); i++)
-                cli_printf(chat->cli, "%-11s %-7s %s\n", chat_commands[i].name,
-                        chat_commands[i].args, chat_commands[i].help);
-        cli_printf(chat->cli, "A message that begins with a slash is written with two.\n");
-        return 0;
-}
-
-static int run_command(struct chat *chat, const char *s) {
-        for (size_t i = 0; i < ARRAY_SIZE(chat_commands); i++) {
-                const struct chat_command *c = &chat_commands[i];
-                size_t n = strlen(c->name);
-
-                if (strncmp(s, c->name, n) == 0 && (s[n] == 0 || s[n] == ' '))
-                        return c->run(chat, s + n + strspn(s + n, " "));
-        }
-        return cli_error(
-                chat->cli, CLI_USAGE, CLI_CODE_USAGE, "unknown command %s; /help lists them", s);
 }
 
 static int one_line(struct chat *chat, const char *s) {
@@ -219,7 +59,7 @@ static int one_line(struct chat *chat, const char *s) {
                 return 0;
         refresh(chat);
         if (s[0] == '/' && s[1] != '/') {
-                status = run_command(chat, s);
+                status = chat_command(chat, s);
         } else {
                 r.conversation_id = chat->id;
                 r.input = CONFAB_INPUT_MESSAGE;
@@ -233,23 +73,87 @@ static int one_line(struct chat *chat, const char *s) {
         return flushed == CLI_BROKEN_PIPE ? flushed : status ? status : flushed;
 }
 
-/* ---- lines ---- */
+/* ---- on a terminal ---- */
+
+static void take_typed(void *userdata) {
+        struct chat *chat = userdata;
+
+        line_take_typed(chat->line);
+        chat->cli->beside[0].fd = line_typed_fd(chat->line);
+}
+
+/* While a reply is written: the terminal has another size, or the program was stopped and goes on. */
+static void take_news(void *userdata) {
+        struct chat *chat = userdata;
+        unsigned news = terminal_news();
+
+        if (news & TERMINAL_RESIZED)
+                markdown_resize(&chat->markdown, terminal_columns());
+        if (news & TERMINAL_RESUMED)
+                markdown_moved(&chat->markdown);
+}
+
+/* The history's file, to be freed, or NULL: there is none to be. */
+static char *history_path(const struct cli *cli) {
+        const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+        char *path = NULL;
+        int n = -1;
+
+        if (cli_get(cli, "no-history"))
+                return NULL;
+        if (state && *state == '/')
+                n = asprintf(&path, "%s/confab/history", state);
+        else if (home && *home == '/')
+                n = asprintf(&path, "%s/.local/state/confab/history", home);
+        return n < 0 ? NULL : path;
+}
+
+static int take_terminal(struct chat *chat) {
+        struct cli *cli = chat->cli;
+        _cleanup_(freep) char *history = history_path(cli);
+        const struct markdown_options shown = {.columns = terminal_columns(),
+                .colours = cli->color,
+                .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0};
+        const struct line_options options = {.prompt = CHAT_PROMPT,
+                .history = history,
+                .complete = chat_complete,
+                .userdata = chat};
+
+        chat->line = line_new(&options);
+        if (!chat->line)
+                return cli_error(
+                        cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory for the line editor");
+        if (!line_edits(chat->line))
+                return 0;
+        markdown_init(&chat->markdown, &shown);
+        if (!cli_get(cli, "plain"))
+                cli->markdown = &chat->markdown;
+        cli->beside[0] = (struct cli_beside){-1, take_typed, chat};
+        cli->beside[1] = (struct cli_beside){terminal_fd(), take_news, chat};
+        return 0;
+}
 
 static int on_terminal(struct chat *chat) {
         enum line_outcome outcome = LINE_DONE;
         const char *text;
+        int status;
 
-        chat->line = line_new(PROMPT);
-        if (!chat->line)
-                return cli_error(
-                        chat->cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory for the line editor");
         while (!chat->quit && outcome != LINE_END) {
                 outcome = line_read(chat->line, &text);
-                if (outcome == LINE_DONE && one_line(chat, text) == CLI_BROKEN_PIPE)
-                        return CLI_BROKEN_PIPE;
+                if (outcome != LINE_DONE)
+                        continue;
+                markdown_resize(&chat->markdown, terminal_columns());
+                chat->cli->beside[0].fd = line_typed_fd(chat->line);
+                status = one_line(chat, text);
+                if (status == CLI_BROKEN_PIPE)
+                        return status;
+                if (status == CLI_INTERRUPTED)
+                        line_drop_typed(chat->line);
         }
         return 0;
 }
+
+/* ---- from a pipe ---- */
 
 static int from_pipe(struct chat *chat) {
         _cleanup_(freep) char *s = NULL;
@@ -280,16 +184,20 @@ static int run(struct cli *cli) {
         cli->go_on = "/more goes on";
         chat.proto.verb = CONFAB_CONTINUE;
         status = generate_options_init(&chat.options, cli, &chat.proto);
+        if (status == 0 && chat.tty)
+                status = take_terminal(&chat);
         if (status == 0)
                 status = begin(&chat);
         if (status == 0 && chat.tty) {
-                say_where(&chat);
+                chat_say_where(&chat);
                 cli_printf(cli, "Ctrl-C stops a reply, Ctrl-D leaves, /help tells more.\n");
                 status = cli_flush(cli);
         }
         if (status == 0)
                 status = chat.tty ? on_terminal(&chat) : from_pipe(&chat);
         line_free(chat.line);
+        cli->markdown = NULL;
+        memset(cli->beside, 0, sizeof(cli->beside));
         generate_options_deinit(&chat.options);
         free(chat.name);
         return status;
@@ -299,6 +207,11 @@ static const struct cli_option options[] = {
         {"system", "TEXT", CLI_STRING, .letter = 's',
                 .help = "system message, if the conversation is new"},
         CLI_OVERFLOW_OPTION,
+        {"plain", NULL, CLI_FLAG, .help = "replies as they come: Markdown is not made readable"},
+        {"no-history", NULL, CLI_FLAG, .help = "lines of earlier chats are not known, nor kept",
+                .more = "Else they are in $XDG_STATE_HOME/confab/history "
+                        "(~/.local/state/confab/history), for their user alone: about the last "
+                        "thousand. A line that begins with a space is not kept."},
         {.name = NULL},
 };
 
@@ -309,14 +222,31 @@ const struct cli_command cmd_chat = {
         .purpose = CLI_PURPOSE_TALK,
         .summary = "Talk line by line, in NAME or a new conversation",
         .help = "NAME is opened if it does not exist, with --system and --overflow as 'confab "
-                "open' takes them; without a NAME a new conversation is opened. On a terminal "
-                "lines can be edited and recalled (with the keys of editrc(5), if there is a "
-                "~/.editrc), what is pasted is one message whatever newlines it has, Ctrl-C stops "
-                "a reply or gives up a line, Ctrl-D leaves, and /help lists the commands (/fork, "
-                "/edit, /regenerate, /rewind, /more, /quit). A message that begins with a slash is "
-                "written with two.\n\nOtherwise each line of standard input is a message, and the "
-                "first failure ends the chat. Lines are said as they are: @ and - mean nothing in "
-                "them.",
+                "open' takes them; without a NAME a new conversation is opened.\n\n"
+                "On a terminal lines are edited (with the keys of editrc(5), if there is a "
+                "~/.editrc) and known to later chats: the arrows recall them, Ctrl-R searches. A "
+                "line that ends with a backslash goes on in the next one, and so does Alt-Enter "
+                "(not with vi's keys); "
+                "what is pasted is one message whatever newlines it has; Ctrl-X Ctrl-E opens the "
+                "text in $VISUAL or $EDITOR. Ctrl-C stops a reply or gives up a line, Ctrl-Z stops "
+                "the program, Ctrl-D leaves. What is typed while a reply is written is not seen "
+                "and begins the next line, Enter included; Ctrl-C drops it.\n\n"
+                "Replies are wrapped at words, and their Markdown is made readable while it comes: "
+                "headings, emphasis, code, links, lists, quotes. Code and tables stay as they are, "
+                "and so does what is not understood; reasoning is dimmed. NO_COLOR (or --color "
+                "never) keeps all but "
+                "colours, --plain shows replies as they come, and so does a terminal that knows no "
+                "more (TERM=dumb).\n\n"
+                "Commands begin with a slash, and Tab completes them, with names of conversations "
+                "and files: /fork [NAME], /rewind [N], /edit [TEXT] (without TEXT what was said "
+                "last comes back to be edited), /regenerate, /more (let a reply that was cut go "
+                "on), /tree, /switch NAME, /system [TEXT], /set [KEY=VALUE] (sampling, title, "
+                "tags, max-tokens), /save [-f] FILE (the transcript as JSON or Markdown), /stats, "
+                "/quit. /help [COMMAND] tells more. A message that begins with a slash is written "
+                "with two.\n\n"
+                "Otherwise each line of standard input is a message, replies are written byte for "
+                "byte, and the first failure ends the chat. Lines are said as they are: @ and - "
+                "mean nothing in them.",
         .examples = "confab chat notes\n"
                     "confab chat -s 'You are brief.'",
         .see = "say",

@@ -2,6 +2,7 @@
 #include "peer.h"
 #include "util/test.h"
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -153,6 +154,49 @@ void peer_send_turns(
         c.turn_list = pointers;
         c.n_turn_list = n;
         event.conversation = &c;
+        peer_send(p, &event);
+}
+
+void peer_send_texts(struct peer *p, uint64_t id, const char *const *texts, size_t n) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_CONVERSATION);
+        Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT;
+        Confab__V1__Turn turns[8], *pointers[8];
+
+        assert_true(n <= 8);
+        for (size_t i = 0; i < n; i++) {
+                confab__v1__turn__init(&turns[i]);
+                turns[i].has_role = turns[i].has_text = true;
+                turns[i].role =
+                        i % 2 ? CONFAB__V1__ROLE__ROLE_ASSISTANT : CONFAB__V1__ROLE__ROLE_USER;
+                turns[i].text.data = proto_borrow(texts[i]);
+                turns[i].text.len = strlen(texts[i]);
+                pointers[i] = &turns[i];
+        }
+        c.has_id = true;
+        c.id = 3;
+        c.name = proto_borrow("bob");
+        c.turn_list = pointers;
+        c.n_turn_list = n;
+        event.conversation = &c;
+        peer_send(p, &event);
+}
+
+void peer_send_list(struct peer *p, uint64_t id, const char *const *names, size_t n) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_CONVERSATIONS);
+        Confab__V1__Conversations list = CONFAB__V1__CONVERSATIONS__INIT;
+        Confab__V1__Conversation items[8], *pointers[8];
+
+        assert_true(n <= 8);
+        for (size_t i = 0; i < n; i++) {
+                confab__v1__conversation__init(&items[i]);
+                items[i].has_id = true;
+                items[i].id = i + 1;
+                items[i].name = proto_borrow(names[i]);
+                pointers[i] = &items[i];
+        }
+        list.conversations = pointers;
+        list.n_conversations = n;
+        event.conversations = &list;
         peer_send(p, &event);
 }
 

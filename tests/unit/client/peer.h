@@ -33,6 +33,10 @@ void peer_send_conversation(struct peer *p, uint64_t id, uint64_t conversation, 
 /* One with turns of these roles, each of 10 tokens, at @revision. */
 void peer_send_turns(
         struct peer *p, uint64_t id, uint64_t revision, const Confab__V1__Role *roles, size_t n);
+/* One with turns of these texts, of the user and the assistant in turn. */
+void peer_send_texts(struct peer *p, uint64_t id, const char *const *texts, size_t n);
+/* A list of conversations with these names, numbered from 1, that is the last page. */
+void peer_send_list(struct peer *p, uint64_t id, const char *const *names, size_t n);
 void peer_send_accepted(struct peer *p, uint64_t id);
 void peer_send_progress(struct peer *p, uint64_t id, uint32_t done, uint32_t total);
 void peer_send_delta(struct peer *p, uint64_t id, const char *text);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The line editor on a pseudoterminal: keys in, lines out. */
 #include "base/cleanup.h"
-#include "client/cli-line.h"
+#include "client/line/line.h"
 #include "client/cli.h"
+#include "screen.h"
 #include "util/terminal.h"
 #include "util/test.h"
 #include <locale.h>
@@ -19,14 +20,26 @@ const struct cli_command *const cli_commands[] = {NULL};
 #define READY "\x1b[?2004h" /* the editor has the terminal */
 
 struct fixture {
-        int terminal, results;
+        struct screen screen;
+        int results;
+        const char *editrc;
         pid_t pid;
-        struct buf screen;
 };
+
+static void complete(void *userdata, const char *text, struct line_words *ret) {
+        static const char *const words[] = {
+                "alpha", "alpine", "beta", "gamma/", "\xc3\xa9t\xc3\xa9"};
+
+        ret->from = strrchr(text, ' ') ? (size_t)(strrchr(text, ' ') + 1 - text) : 0;
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                if (strncmp(words[i], text + ret->from, strlen(text + ret->from)) == 0)
+                        line_words_add(ret, words[i]);
+}
 
 /* The child: each outcome is a letter, and the line, and a NUL. */
 static void run_editor(int results) {
-        struct line *l = line_new("> ");
+        const struct line_options options = {.prompt = "> ", .complete = complete};
+        struct line *l = line_new(&options);
         enum line_outcome outcome = LINE_DONE;
         const char *text;
 
@@ -40,13 +53,14 @@ static void run_editor(int results) {
         _exit(l ? 0 : 1);
 }
 
-static void setup(struct fixture *f, const char *locale, const char *term) {
+static void setup_with(
+        struct fixture *f, const char *locale, const char *term, const char *editrc) {
         struct winsize size = {.ws_row = 24, .ws_col = 80};
         int results[2], slave;
 
-        *f = (struct fixture){.screen = BUF_NULL};
+        *f = (struct fixture){.editrc = editrc};
         assert_int_equal(pipe(results), 0);
-        assert_int_equal(openpty(&f->terminal, &slave, NULL, NULL, &size), 0);
+        assert_int_equal(openpty(&f->screen.fd, &slave, NULL, NULL, &size), 0);
         f->pid = fork();
         assert_true(f->pid >= 0);
         if (f->pid == 0) {
@@ -54,9 +68,10 @@ static void setup(struct fixture *f, const char *locale, const char *term) {
                 ioctl(slave, TIOCSCTTY, 0);
                 for (int fd = 0; fd < 3; fd++)
                         dup2(slave, fd);
-                close(f->terminal);
+                close(f->screen.fd);
+                close(results[0]);
                 setenv("TERM", term, 1);
-                setenv("EDITRC", "/dev/null", 1);
+                setenv("EDITRC", f->editrc, 1);
                 setlocale(LC_CTYPE, locale);
                 signal(SIGHUP, SIG_IGN); /* so that it reads the end of the terminal */
                 run_editor(results[1]);
@@ -67,52 +82,19 @@ static void setup(struct fixture *f, const char *locale, const char *term) {
         alarm(60); /* a hang is a failure */
 }
 
+static void setup(struct fixture *f, const char *locale, const char *term) {
+        setup_with(f, locale, term, "/dev/null");
+}
+
 static void teardown(struct fixture *f, int status) {
         int w;
 
-        close(f->terminal);
+        close(f->screen.fd);
         assert_int_equal(waitpid(f->pid, &w, 0), f->pid);
         assert_true(WIFEXITED(w));
         assert_int_equal(WEXITSTATUS(w), status);
         close(f->results);
-        buf_deinit(&f->screen);
-}
-
-/* Read what is shown; false when the editor is gone. */
-static bool look(struct fixture *f) {
-        char chunk[4096];
-        ssize_t n = read(f->terminal, chunk, sizeof(chunk));
-
-        if (n > 0)
-                assert_int_equal(buf_append(&f->screen, chunk, (size_t)n), 0);
-        return n > 0;
-}
-
-/* Until @text is shown; what came before it is forgotten. */
-static void wait_for(struct fixture *f, const char *text) {
-        const uint8_t *at;
-
-        while (!f->screen.size ||
-                !(at = memmem(f->screen.data, f->screen.size, text, strlen(text))))
-                assert_true(look(f));
-        buf_consume(&f->screen, (size_t)(at - f->screen.data) + strlen(text));
-}
-
-static void type_bytes(struct fixture *f, const char *keys, size_t n) {
-        while (n) {
-                struct pollfd p = {f->terminal, POLLIN | POLLOUT, 0};
-                ssize_t k;
-
-                assert_int_equal(poll(&p, 1, -1), 1);
-                if (p.revents & POLLIN)
-                        assert_true(look(f));
-                if (!(p.revents & POLLOUT))
-                        continue;
-                k = write(f->terminal, keys, MIN(n, 256));
-                assert_true(k > 0);
-                keys += k;
-                n -= (size_t)k;
-        }
+        buf_deinit(&f->screen.text);
 }
 
 /* What comes of it, to be freed. */
@@ -121,11 +103,11 @@ static char *outcome(struct fixture *f) {
         char c = 1;
 
         while (c) {
-                struct pollfd p[2] = {{f->results, POLLIN, 0}, {f->terminal, POLLIN, 0}};
+                struct pollfd p[2] = {{f->results, POLLIN, 0}, {f->screen.fd, POLLIN, 0}};
 
                 assert_true(poll(p, 2, -1) > 0);
                 if (p[1].revents & POLLIN)
-                        look(f);
+                        screen_look(&f->screen);
                 if (!p[0].revents)
                         continue;
                 assert_int_equal(read(f->results, &c, 1), 1);
@@ -137,8 +119,8 @@ static char *outcome(struct fixture *f) {
 static void check(struct fixture *f, const char *keys, const char *expected) {
         _cleanup_(freep) char *got = NULL;
 
-        wait_for(f, READY);
-        type_bytes(f, keys, strlen(keys));
+        screen_wait(&f->screen, READY);
+        screen_type(&f->screen, keys);
         got = outcome(f);
         assert_string_equal(got, expected);
 }
@@ -166,7 +148,7 @@ static void test_editing(void **state) {
         check(&f, "\x03", "I");
         check(&f, "next\r", "Dnext");
         check(&f, "st\x1aop\r", "Dstop"); /* Ctrl-Z, where nobody could make it go on */
-        wait_for(&f, READY);              /* that of going on */
+        screen_wait(&f.screen, READY);    /* that of going on */
         check(&f, "\x04", "E");
         teardown(&f, 0);
 }
@@ -208,8 +190,8 @@ static void test_paste(void **state) {
         expected[0] = 'D';
         memset(expected + 1, 'x', sizeof(big) - 16 - 6);
         check(&f, big, expected);
-        wait_for(&f, READY);
-        type_bytes(&f, "\x1b[200~never ended", 17);
+        screen_wait(&f.screen, READY);
+        screen_type(&f.screen, "\x1b[200~never ended");
         teardown(&f, 0);
 }
 
@@ -236,17 +218,80 @@ static void test_history(void **state) {
         teardown(&f, 0);
 }
 
+/* A backslash before Enter, and Alt-Enter, begin another line; both are one entry of the history. */
+static void test_lines(void **state) {
+        struct fixture f;
+
+        test_need_terminal();
+        setup(&f, "C.UTF-8", "xterm");
+        check(&f, "one\\\rtwo\r", "Done\ntwo");
+        check(&f, "one\x1b\r\x1b\rtwo\r", "Done\n\ntwo");
+        check(&f, "\x10\x10\r", "Done\ntwo");
+        check(&f, "two\\\\\r", "Dtwo\\\\"); /* two are two */
+        check(&f, "a\\\x02\r", "Da\\");     /* and this is not the end */
+        check(&f, "\xc2\x80\x1b[Zx\r",
+                "D\xef\xbf\xbdx"); /* nobody types what stands for keys here */
+        check(&f, "\x04", "E");
+        teardown(&f, 0);
+}
+
+static void test_completion(void **state) {
+        struct fixture f;
+
+        test_need_terminal();
+        setup(&f, "C.UTF-8", "xterm");
+        check(&f, "a\t!\r", "Dalp!");
+        check(&f, "al\th\t!\r", "Dalpha !");
+        check(&f, "x b\t\xc3\t\r", "Dx beta \xef\xbf\xbd");
+        check(&f, "\xc3\xa9\t\r", "D\xc3\xa9t\xc3\xa9 ");
+        check(&f, "g\tz\t\r", "Dgamma/z"); /* nothing is known there */
+        screen_wait(&f.screen, READY);
+        screen_type(&f.screen, "alp\t");
+        screen_wait(&f.screen, "alpha   alpine\r\n");
+        screen_wait(&f.screen, "alp");
+        screen_type(&f.screen, "i\t\x01\t\r"); /* at the beginning of the line all are listed */
+        screen_wait(&f.screen, "alpha   alpine  beta    gamma/  \xc3\xa9t\xc3\xa9\r\n");
+        free(outcome(&f));
+        check(&f, "\x04", "E");
+        teardown(&f, 0);
+}
+
+/* With vi's keys Escape is a key by itself, and what the chat adds is there, too. */
+static void test_vi(void **state) {
+        char path[] = "/tmp/confab-test-XXXXXX";
+        int fd = mkstemp(path);
+        struct fixture f;
+
+        assert_int_equal(write(fd, "bind -v\n", 8), 8);
+        close(fd);
+        test_need_terminal();
+        setup_with(&f, "C.UTF-8", "xterm", path);
+        check(&f,
+                "one two\x1b"
+                "bix\x1b"
+                "Ay\r",
+                "Done xtwoy");
+        check(&f, "a\x1b[200~b\rc\x1b[201~d\r", "Dab\ncd");
+        check(&f, "\x12one\x1b\r", "Done xtwoy"); /* Ctrl-R, and Enter in command mode */
+        check(&f, "abc\x1b\x03", "I");
+        check(&f, "a\\\rb\r", "Da\nb");
+        check(&f, "\x04", "E");
+        teardown(&f, 0);
+        unlink(path);
+}
+
 static void test_dumb(void **state) {
         _cleanup_(freep) char *got = NULL;
         struct fixture f;
 
         test_need_terminal();
         setup(&f, "C.UTF-8", "dumb");
-        wait_for(&f, "> ");
-        type_bytes(&f, "plain\r", 6); /* which the terminal makes a newline */
+        screen_wait(&f.screen, "> ");
+        screen_type(&f.screen, "plain\r"); /* which the terminal makes a newline */
         got = outcome(&f);
         assert_string_equal(got, "Dplain");
-        assert_null(f.screen.size ? memmem(f.screen.data, f.screen.size, "\x1b", 1) : NULL);
+        assert_null(f.screen.text.size ? memmem(f.screen.text.data, f.screen.text.size, "\x1b", 1)
+                                       : NULL);
         teardown(&f, 0);
 }
 
@@ -258,19 +303,19 @@ static void test_terminal(void **state) {
 
         test_need_terminal();
         setup(&f, "C.UTF-8", "xterm");
-        wait_for(&f, READY);
-        assert_int_equal(tcgetattr(f.terminal, &during), 0);
+        screen_wait(&f.screen, READY);
+        assert_int_equal(tcgetattr(f.screen.fd, &during), 0);
         assert_false(during.c_lflag & ICANON);
-        type_bytes(&f, "half a line", 11);
-        wait_for(&f, "line");
+        screen_type(&f.screen, "half a line");
+        screen_wait(&f.screen, "line");
         kill(f.pid, SIGTERM);
         assert_int_equal(waitpid(f.pid, &w, 0), f.pid);
         assert_true(WIFSIGNALED(w) && WTERMSIG(w) == SIGTERM);
-        assert_int_equal(tcgetattr(f.terminal, &after), 0);
+        assert_int_equal(tcgetattr(f.screen.fd, &after), 0);
         assert_true(after.c_lflag & ICANON && after.c_lflag & ECHO && after.c_lflag & ISIG);
-        close(f.terminal);
+        close(f.screen.fd);
         close(f.results);
-        buf_deinit(&f.screen);
+        buf_deinit(&f.screen.text);
 }
 
 int main(void) {
@@ -279,6 +324,9 @@ int main(void) {
                 cmocka_unit_test(test_utf8),
                 cmocka_unit_test(test_paste),
                 cmocka_unit_test(test_history),
+                cmocka_unit_test(test_lines),
+                cmocka_unit_test(test_completion),
+                cmocka_unit_test(test_vi),
                 cmocka_unit_test(test_dumb),
                 cmocka_unit_test(test_terminal),
         };
