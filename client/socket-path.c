@@ -13,15 +13,12 @@ char *socket_path_find(void) {
 
         if (env && *env)
                 return strdup(env);
-        if (access(SYSTEM_SOCKET, W_OK) == 0)
-                return strdup(SYSTEM_SOCKET);
         if (dir && *dir == '/')
                 r = asprintf(&path, "%s/%s", dir, USER_SOCKET);
         else
                 r = asprintf(&path, "/run/user/%u/%s", (unsigned)getuid(), USER_SOCKET);
         if (r < 0)
                 return NULL;
-        /* if neither is there, the message had better name the one that the system would have */
         if (access(path, F_OK) < 0 && access(SYSTEM_SOCKET, F_OK) == 0) {
                 free(path);
                 return strdup(SYSTEM_SOCKET);

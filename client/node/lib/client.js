@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: MIT
 // The verbs. Fields of a request have the names of confab.proto in camel case; index.d.ts has them all.
-import { accessSync, constants } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { Connection, checkSettings } from './connection.js';
 import { ConfabError, invalid } from './errors.js';
 import { Exporting, Reply, Watching } from './streams.js';
 
 const SYSTEM_SOCKET = '/run/confab/confab.sock';
 
-// Where the command confab looks, too.
+// Where the command confab looks, too: the user's own socket if there is one, then the system's.
 function defaultPath() {
   if (process.env.CONFAB_SOCKET) {
     return process.env.CONFAB_SOCKET;
   }
-  try {
-    accessSync(SYSTEM_SOCKET, constants.W_OK);
-    return SYSTEM_SOCKET;
-  } catch {
-    const folder = process.env.XDG_RUNTIME_DIR;
-    return `${folder?.startsWith('/') ? folder : `/run/user/${process.getuid()}`}/confab/confab.sock`;
-  }
+  const folder = process.env.XDG_RUNTIME_DIR;
+  const path = `${folder?.startsWith('/') ? folder : `/run/user/${process.getuid()}`}/confab/confab.sock`;
+  return !existsSync(path) && existsSync(SYSTEM_SOCKET) ? SYSTEM_SOCKET : path;
 }
 
 // Calls stop() when the signal aborts; returns what undoes that.

@@ -12,13 +12,10 @@ _SYSTEM_SOCKET = '/run/confab/confab.sock'
 
 
 def default_path() -> str:
-    """The socket that the command `confab` would take: $CONFAB_SOCKET, that of the system if it may be used,
-    that of the user."""
+    """The socket that the command `confab` would take: $CONFAB_SOCKET, the user's own if there is one, the system's."""
     named = os.environ.get('CONFAB_SOCKET')
     if named:
         return named
-    if os.access(_SYSTEM_SOCKET, os.W_OK):
-        return _SYSTEM_SOCKET
     folder = os.environ.get('XDG_RUNTIME_DIR', '')
     path = os.path.join(folder if folder.startswith('/') else f'/run/user/{os.getuid()}', 'confab/confab.sock')
     if not os.path.exists(path) and os.path.exists(_SYSTEM_SOCKET):
