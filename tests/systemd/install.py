@@ -23,8 +23,9 @@ def install(destdir):
     need(result.returncode == 0, f'meson install:\n{result.stdout}')
 
 
-def find(destdir, name):
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(destdir) if name in names]
+def find(destdir, name, at=''):
+    """The one file of this name, in a folder whose path ends like `at`."""
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(destdir) if name in names and folder.endswith(at)]
     need(len(found) == 1, f'{name} is installed {len(found)} times')
     return found[0]
 
@@ -34,10 +35,10 @@ def read(path):
         return f.read()
 
 
-def check_gateway(destdir):
-    """The units of the gateway name what is installed."""
-    for folder in 'system', 'user':
-        name = f'/lib/systemd/{folder}/confab-gateway.service'
+def check_units(destdir):
+    """The units name what is installed, and have their sockets."""
+    for name in 'system/confabd', 'system/confabd@', 'user/confabd', 'system/confab-gateway', 'user/confab-gateway':
+        folder, name = name.partition('/')[0], f'/lib/systemd/{name}.service'
         units = [d + name for d, _, _ in os.walk(destdir) if os.path.exists(d + name)]
         need(len(units) == 1, f'{name} is installed {len(units)} times')
         need(os.path.exists(units[0].replace('.service', '.socket')), f'{name} has no socket')
@@ -45,6 +46,15 @@ def check_gateway(destdir):
         flags = dict(word.lstrip('-').split('=', 1) for word in command[1:])
         need(os.access(destdir + command[0], os.X_OK), f'{command[0]} of {name} is not installed')
         need(os.path.isfile(destdir + flags['defaults']), f'the defaults of {name} are not installed')
+        # A key that systemd 252 does not know would be warned of at each boot of a Debian 12.
+        need(not re.search('^MemoryPressure', read(units[0]), re.M), f'{name} has a line that not every systemd knows')
+        need(('ProtectSystem=strict' in read(units[0])) == (folder == 'system'), f'the sandbox of {name}')
+
+
+def check_model(destdir):
+    """The model that the defaults name is there."""
+    model = re.search(r'^model = (.*)$', read(find(destdir, 'confabd.conf', '/share/confab')), re.M)[1]
+    need(os.path.isfile(destdir + model), f'{model} is not installed')
 
 
 def files_below(folder):
@@ -82,10 +92,11 @@ def check_filter(unit):
 
 def check_upgrade(destdir):
     install(destdir)
-    check_gateway(destdir)
+    check_units(destdir)
     check_page(destdir)
     check_shells(destdir)
-    unit = read(find(destdir, 'confabd.service'))
+    check_model(destdir)
+    unit = read(find(destdir, 'confabd.service', '/system'))
     check_filter(unit)
     command = re.search(r'^ExecStart=(.*)$', unit, re.M)[1].split()
     flags = dict(word.lstrip('-').split('=', 1) for word in command[1:])
@@ -104,18 +115,23 @@ def check_upgrade(destdir):
     need('defaults' in flags, 'the unit names no file of defaults')
 
 
-def check_refusals():
-    tool = os.path.join(source, 'tools/install')
-    for words, message in ((['--prefix'], 'a folder is missing'), (['--prefix', 'usr'], 'the whole path'),
-                           (['--prefix=/'], 'not /'), (['--destdir', tool], 'is no folder'),
-                           (['--prefx=/usr'], 'unknown argument'), (['usr'], 'unknown argument')):
+def check_refusals(name, cases):
+    tool = os.path.join(source, 'tools', name)
+    for words, message in cases:
         result = subprocess.run([tool, *words], text=True, capture_output=True, check=False)
-        need(result.returncode == 1 and message in result.stderr, f'tools/install {words}: {result}')
+        need(result.returncode == 1 and message in result.stderr, f'tools/{name} {words}: {result}')
     result = subprocess.run([tool, '--help'], text=True, capture_output=True, check=False)
-    need(result.returncode == 0 and '--destdir DIR' in result.stdout, f'tools/install --help: {result}')
+    need(result.returncode == 0 and f'tools/{name} ' in result.stdout and ' DIR ' in result.stdout, f'tools/{name} --help: {result}')
 
+
+A_FILE = os.path.join(source, 'tools/install')
+INSTALL = ((['--prefix'], 'a folder is missing'), (['--prefix', 'usr'], 'the whole path'), (['--prefix=/'], 'not /'),
+           (['--destdir', A_FILE], 'is no folder'), (['--prefx=/usr'], 'unknown argument'), (['usr'], 'unknown argument'))
+PACKAGE = ((['rpm'], 'no kind of package'), (['deb', '--out'], 'a value is missing'), (['deb', '--out', A_FILE], 'is no folder'),
+           (['deb', '--revision', '-1'], 'a number'), (['deb', '--revision=1 2'], 'a number'), (['deb', 'x'], 'unknown argument'))
 
 with tempfile.TemporaryDirectory(prefix='confab-install-') as folder:
     check_upgrade(folder)
-check_refusals()
+check_refusals('install', INSTALL)
+check_refusals('package', PACKAGE)
 print('an upgrade keeps what was edited')
