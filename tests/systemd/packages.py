@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""packages.py SOURCE [--cache FOLDER] [--suite SUITE] [--debs FOLDER]
+
+The Debian packages of tools/package, in a bare Debian that has booted: installed, used, upgraded with edited settings and a
+register of the first version, removed and purged. Skipped, with the reason, where that cannot be done.
+
+    --cache FOLDER   where the Debian is kept for the next time
+    --suite SUITE    another Debian than bookworm, with a newer systemd
+    --debs FOLDER    packages that are there already, of this tree
+"""
+import argparse
+import concurrent.futures
+import contextlib
+import glob
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import container
+import old_register
+
+# What the packages need to run, so that apt needs no network.
+NEEDED = ['libedit2', 'libjansson4', 'liblz4-1', 'libprotobuf-c1', 'libsodium23', 'libsqlite3-0']
+LIBEVENT = {'bookworm': 'libevent-core-2.1-7'}
+ANY_LIBEVENT = 'libevent-core-2.1-7t64'
+# Those that need no Python, which a bare Debian has not.
+PACKAGES = 'confab confabd confab-gateway confab-model libconfab1 libconfab-dev'.split()
+SETTINGS = '# edited\nmax-conversations = 7\ntrusted-users = confab-gateway\n'
+MODEL = '/usr/share/confab/models/confab-small.q8_0.gguf'
+
+
+def need(ok, words):
+    if not ok:
+        raise container.Broken(words)
+
+
+@contextlib.contextmanager
+def step(what):
+    began = time.monotonic()
+    try:
+        yield
+    except container.Broken as e:
+        sys.exit(f'FAILED: {what}: {e}')
+    print(f'{time.monotonic() - began:6.1f} s  {what}', flush=True)
+
+
+def skip(why):
+    print(f'SKIP: {why}')
+    sys.exit(77)
+
+
+def why_no_packages(source):
+    """What tools/package would have to install first: a test installs nothing."""
+    done = subprocess.run(
+        ['bash', '-c', '. tools/lib.sh; confab_missing_packages "${CONFAB_BUILD_PACKAGES[@]}" "${CONFAB_PACKAGE_PACKAGES[@]}"'],
+        cwd=source, capture_output=True, text=True, check=True)
+    missing = done.stdout.split()
+    return f'no {", no ".join(missing)} to make packages with (tools/check installs them)' if missing else None
+
+
+def make_packages(source, folder):
+    """Lintian looks at them, too."""
+    done = subprocess.run([f'{source}/tools/package', 'deb', f'--out={folder}'], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    need(done.returncode == 0, done.stdout[-4000:])
+    need('lintian: done' in done.stdout, f'lintian did not look: {done.stdout}')
+
+
+def make_next(folder, target):
+    """The same packages with a higher version."""
+    for deb in glob.glob(f'{folder}/*.deb'):
+        tree = f'{target}/tree'
+        subprocess.run(['dpkg-deb', '--raw-extract', deb, tree], check=True)
+        control = pathlib.Path(tree, 'DEBIAN/control')
+        control.write_text(re.sub(r'(?m)(^Version: \S*|\(= [^)]*)', r'\1+next', control.read_text('utf-8')), 'utf-8')
+        subprocess.run(['dpkg-deb', '-Znone', '--build', tree, target], check=True, stdout=subprocess.DEVNULL)
+        shutil.rmtree(tree)
+
+
+def apt(box, verb, *words):
+    """apt has no list of packages and no network: all that is needed must be there. Its words."""
+    return box.run('apt-get', '--quiet', '--assume-yes', '--no-install-recommends', verb, *words)
+
+
+def install(box, folder):
+    box.path('/root/debs').mkdir(exist_ok=True)
+    for name in PACKAGES:
+        [deb] = glob.glob(f'{folder}/{name}_*.deb')
+        shutil.copy(deb, box.path('/root/debs'))
+    apt(box, 'install', *(f'/root/debs/{name}' for name in os.listdir(box.path('/root/debs'))))
+    shutil.rmtree(box.path('/root/debs'))
+
+
+def names(box, user, *flags):
+    """Conversations that a user sees."""
+    return [c['name'] for c in json.loads(box.run('confab', *flags, 'ls', '--json', user=user))['conversations']]
+
+
+def say(box, user, name, words, *flags):
+    return box.run('confab', *flags, 'say', name, '--temperature', '0', '--max-tokens', '30', words, user=user).strip()
+
+
+def unit(box, name, figure):
+    return box.ask('systemctl', 'show', '--value', '-p', figure, name)
+
+
+def files(box):
+    """Names of all that is of confab, but for what the users have, and what the machine notes of its doings."""
+    ours = [word for folder in ('/home', '/run/user', '/var/log', '/var/cache', '/proc', '/sys')
+            for word in ('-path', folder, '-prune', '-o')]
+    return sorted(box.run('find', '/', *ours, '-iname', '*confab*', '-print').split())
+
+
+def check_installed(box):
+    """The socket listens; the daemon starts with its first client, and systemd has nothing to say against the units."""
+    need(unit(box, 'confabd.socket', 'ActiveState') == 'active', 'the socket is not open after installation')
+    need(box.ask('systemctl', 'is-enabled', 'confabd.socket') == 'enabled', 'the socket is not enabled')
+    need(box.ask('systemctl', 'is-enabled', 'confabd.service') == 'disabled', 'the service is enabled')
+    need(unit(box, 'confabd.service', 'ActiveState') == 'inactive', 'the daemon runs before anybody asks')
+    need('confab-small' in box.run('confab', 'model', user='anna'), 'the bundled model does not answer')
+    need(unit(box, 'confabd.service', 'ActiveState') == 'active', 'the daemon was not started by its first client')
+    for name in 'confabd', 'confab-gateway':
+        box.run('systemd-analyze', 'security', '--no-pager', f'--threshold={12 if "gateway" in name else 10}', name)
+    # Told by systemd of memory pressure, where it can.
+    pid = unit(box, 'confabd.service', 'MainPID')
+    watched = 'MEMORY_PRESSURE_WATCH=/sys/fs/cgroup/' in box.run('cat', f'/proc/{pid}/environ')
+    known = box.systemd_version() >= 254 and box.path('/sys/fs/cgroup/system.slice/confabd.service/memory.pressure').exists()
+    need(watched == known, f'told of memory pressure: {watched}, and systemd knows of it: {known}')
+
+
+def check_talk(box):
+    """Somebody talks; another user sees nothing of it."""
+    box.run('confab', 'open', 'trip', '--system', 'You are a helpful assistant.', user='anna')
+    say(box, 'anna', 'trip', 'My name is Nora.')
+    need('Nora' in say(box, 'anna', 'trip', 'What is my name?'), 'the model does not remember')
+    need(names(box, 'anna') == ['trip'], 'the conversation is not in the list')
+    need(names(box, 'bob') == [], 'another user sees the conversation')
+    box.run('confab', 'show', 'trip', user='bob', status=3)
+    box.run('confab', '--as-uid', box.uid('anna'), 'ls', user='bob', status=1)
+
+
+def check_settings(box):
+    """One line makes it another daemon; a wrong one is refused, and the daemon goes on."""
+    box.write('/etc/confab/confabd.conf', SETTINGS)
+    box.run('systemctl', 'restart', 'confabd')
+    shown = box.run('confabd', '--check', '--defaults=/usr/share/confab/confabd.conf', '--config=/etc/confab/confabd.conf')
+    need('max-conversations' in shown, f'--check does not tell of the settings: {shown}')
+    box.write('/etc/confab/confabd.conf', SETTINGS + 'bogus = 3\n')
+    box.run('systemctl', 'reload', 'confabd', status=1)
+    need(names(box, 'anna') == ['trip'], 'the daemon did not go on with the settings that it had')
+    box.write('/etc/confab/confabd.conf', SETTINGS)
+
+
+def ask_gateway(box, path):
+    """A GET by the gateway's socket; all of the answer."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(container.DEADLINE)
+        s.connect(str(box.path('/run/confab/gateway.sock')))
+        s.sendall(f'GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nConnection: close\r\n\r\n'.encode())
+        return b''.join(iter(lambda: s.recv(65536), b'')).decode()
+
+
+def check_gateway(box):
+    need('"status":"ok"' in ask_gateway(box, '/health'), 'the gateway reaches no model')
+    need('<title>confab</title>' in ask_gateway(box, '/'), 'the gateway has no page')
+
+
+def check_instance(box):
+    """A second model: settings, state and socket of its own. Names that clash or have no settings are refused."""
+    box.write('/etc/confab/confabd@second.conf', f'model = {MODEL}\npool-size = 64M\n')
+    box.run('systemctl', 'enable', '--now', 'confabd@second.socket')
+    there = ('--socket', '/run/confab/second.sock')
+    box.run('confab', *there, 'open', 'other', user='anna')
+    need(names(box, 'anna', *there) == ['other'] and names(box, 'anna') == ['trip'], 'two daemons share conversations')
+    need(box.path('/var/lib/confab@second/register.db').exists(), 'it has no state folder of its own')
+    box.run('systemd-analyze', 'security', '--no-pager', '--threshold=10', 'confabd@second')
+    box.run('systemctl', 'reload', 'confabd@second')
+    box.write('/etc/confab/confabd@gateway.conf', '')
+    for wrong in 'missing', 'gateway':
+        box.run('systemctl', 'start', f'confabd@{wrong}.socket', status=1)
+    box.path('/etc/confab/confabd@gateway.conf').unlink()
+    box.run('systemctl', 'reset-failed')
+    check_gateway(box)
+
+
+def check_user(box):
+    """A daemon of one's own: the command finds it, and finds the system's again when it has gone."""
+    box.log_in('anna')
+    box.write('/home/anna/.config/confab/confabd.conf', 'pool-size = 64M\n', user='anna')
+    box.run('systemctl', '--user', 'enable', '--now', 'confabd.socket', user='anna')
+    box.run('confab', 'open', 'mine', user='anna')
+    need(names(box, 'anna') == ['mine'] and names(box, 'bob') == [], 'the command does not find the daemon of its user')
+    need(box.run('systemctl', '--user', 'is-active', 'confabd.service', user='anna') == 'active\n', 'who has answered?')
+    box.run('systemctl', '--user', 'reload', 'confabd.service', user='anna')
+    need(box.path('/home/anna/.local/state/confab/register.db').exists(), 'it has no state of its own')
+    folder = f'/run/user/{box.uid("anna")}/confab'
+    need(box.ask('stat', '-c', '%a', folder) == '700', f'others may look into {folder}')
+    box.run('systemctl', '--user', 'disable', '--now', 'confabd.socket', 'confabd.service', user='anna')
+    need(names(box, 'anna') == ['trip'], 'the command does not find the daemon of the system')
+
+
+def fetch(box, state, folder):
+    """A copy of the register of a daemon that has ended: SQLite follows links, and /proc has one to the container."""
+    copy = tempfile.mkdtemp(dir=folder)
+    for name in 'register.db', 'register.db-wal':
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(box.path(f'{state}/{name}'), copy)
+    return f'{copy}/register.db'
+
+
+def check_power(box):
+    """The power fails, and comes back: all sockets that were enabled are open, and nothing of what was said is lost."""
+    box.kill()
+    box.start()
+    need('Nora' in say(box, 'anna', 'trip', 'What is my name?'), 'the model does not remember after a power failure')
+    need(names(box, 'anna', '--socket', '/run/confab/second.sock') == ['other'], 'the second model has lost something')
+    check_gateway(box)
+
+
+def make_old(box, source, folder):
+    """The register becomes one of the first version."""
+    box.run('systemctl', 'stop', 'confabd.service')
+    new = fetch(box, '/var/lib/confab', folder)
+    old = f'{folder}/old.db'
+    old_register.make(source, new, old)
+    need(old_register.version(old) == 1 < old_register.version(new), 'the register is not an old one')
+    box.run('sh', '-c', 'rm -f /var/lib/confab/register.db-*')
+    # The file stays, with its owner and mode.
+    box.path('/var/lib/confab/register.db').write_bytes(pathlib.Path(old).read_bytes())
+
+
+def check_upgrade(box, later, folder):
+    """What an administrator wrote is as it was, clients find the socket all the time, daemons that run are new ones, and a
+    register of the first version is taken over: what was said goes on."""
+    before = [unit(box, name, 'InvocationID') for name in ('confabd@second.service', 'confabd.socket')]
+    install(box, later)
+    need(box.read('/etc/confab/confabd.conf') == SETTINGS, 'the upgrade changed the settings')
+    after = [unit(box, name, 'InvocationID') for name in ('confabd@second.service', 'confabd.socket')]
+    need(after[0] and after[0] != before[0], 'a daemon that ran is still the old one')
+    need(after[1] == before[1], 'the socket was closed')
+    need(names(box, 'anna') == ['trip'], 'the conversation is gone')
+    need('Nora' in say(box, 'anna', 'trip', 'What is my name?'), 'the model does not remember after the upgrade')
+    shown = json.loads(box.run('confab', 'show', 'trip', '--json', user='anna'))
+    need(len(shown['turns']) == 9, f'turns are missing: {shown}')
+    check_gateway(box)
+    box.run('systemctl', 'stop', 'confabd.service', 'confabd@second.service')
+    versions = [old_register.version(fetch(box, f'/var/lib/{name}', folder)) for name in ('confab', 'confab@second')]
+    need(versions[0] == versions[1], f'the register was not taken over: {versions}')
+
+
+def check_removal(box, before):
+    """Removing keeps what is the administrator's and the users'; purging leaves nothing."""
+    apt(box, 'remove', *PACKAGES)
+    need(box.read('/etc/confab/confabd.conf') == SETTINGS, 'removing took the settings away')
+    need(box.path('/var/lib/confab/register.db').exists(), 'removing took the conversations away')
+    left = box.run('systemctl', 'list-units', '--type=service,socket', '--state=active', '--no-legend', '*confab*')
+    need(not left, f'units are still there: {left}')
+    need(not box.path('/run/confab/confab.sock').exists(), 'a socket is still there')
+    # The others have nothing left.
+    said = apt(box, 'purge', 'confabd', 'confab-gateway')
+    need('conversations in /var/lib/confab' in said, f'nobody is told what is deleted: {said}')
+    need(files(box) == before, f'left behind: {sorted(set(files(box)) - set(before))}')
+    for user in 'confab', 'confab-gateway':
+        box.run('getent', 'passwd', user, status=2)
+        box.run('getent', 'group', user, status=2)
+    need(box.ask('systemctl', 'is-system-running') == 'running', box.run('systemctl', '--failed', '--no-pager'))
+
+
+def check_journal(box):
+    """Nothing that systemd warns of: keys that it does not know, what it ignores."""
+    lines = [line for line in box.journal('-p', 'warning').splitlines() if 'confab' in line.lower()]
+    # Of the wrong setting, and of the names that were refused.
+    asked_for = ('bogus', 'Assertion failed', 'control process exited', 'Reload failed')
+    lines = [line for line in lines if not any(words in line for words in asked_for)]
+    need(not lines, 'warnings in the journal:\n' + '\n'.join(lines))
+
+
+def walk(box, source, first, later, folder):
+    with step('installed'):
+        before = files(box)
+        box.add_user('anna')
+        box.add_user('bob')
+        install(box, first)
+        check_installed(box)
+    with step('talk, settings'):
+        check_talk(box)
+        check_settings(box)
+    with step('gateway'):
+        check_gateway(box)
+    with step('a second model'):
+        check_instance(box)
+    with step('a user\'s own'):
+        check_user(box)
+    with step('power failure'):
+        check_journal(box)
+        check_power(box)
+    with step('upgrade, with a register of version 1'):
+        make_old(box, source, folder)
+        check_upgrade(box, later, folder)
+    with step('journal, removal, purge'):
+        check_journal(box)
+        check_removal(box, before)
+
+
+def check_nothing_stays(root, folder):
+    """A test that is killed takes its container with it."""
+    code = ('import os, signal, sys; sys.path.insert(0, sys.argv[1]); import container\n'
+            'with container.Container(sys.argv[2]) as box:\n'
+            '    print(box.holder.pid, flush=True)\n'
+            '    os.kill(os.getpid(), signal.SIGKILL)')
+    done = subprocess.run([sys.executable, '-B', '-c', code, os.path.dirname(container.__file__), str(root)],
+                          capture_output=True, text=True, check=False, env=dict(os.environ, TMPDIR=folder))
+    need(done.returncode == -signal.SIGKILL, f'the other did not come to that: {done.stderr}')
+    holder, deadline = int(done.stdout), time.monotonic() + container.DEADLINE
+    # Whoever is left by its parent is somebody else's child, who has to wait for it.
+    while os.path.exists(f'/proc/{holder}/ns/pid') and time.monotonic() < deadline:
+        time.sleep(0.02)
+    mounts = pathlib.Path('/proc/mounts').read_text('utf-8')
+    need(not os.path.exists(f'/proc/{holder}/ns/pid') and folder not in mounts, 'the container is still there')
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('source')
+    parser.add_argument('--cache', default=container.default_cache())
+    parser.add_argument('--suite', default='bookworm')
+    parser.add_argument('--debs')
+    given = parser.parse_args()
+    needed = [*NEEDED, LIBEVENT.get(given.suite, ANY_LIBEVENT)]
+    why = (container.why_not() or container.why_no_root(given.cache, needed, given.suite) or
+           (None if given.debs else why_no_packages(given.source)))
+    if why:
+        skip(why)
+    with tempfile.TemporaryDirectory(prefix='confab-packages-') as folder:
+        first, later = given.debs or f'{folder}/first', f'{folder}/later'
+        os.makedirs(first, exist_ok=True)
+        os.mkdir(later)
+        with step('Debian, and packages'), concurrent.futures.ThreadPoolExecutor() as pool:
+            root = pool.submit(container.make_root, given.cache, needed, given.suite)
+            if not given.debs:
+                make_packages(given.source, first)
+            make_next(first, later)
+            root = root.result()
+        with contextlib.ExitStack() as stack:
+            with step('boot'):
+                box = stack.enter_context(container.Container(root))
+            walk(box, given.source, first, later, folder)
+            with step('shutdown'):
+                box.stop()
+        with step('nothing stays of a test that is killed'):
+            check_nothing_stays(root, folder)
+    print('installed, upgraded, purged')
+
+
+main()
