@@ -94,7 +94,11 @@ enum confab_verb {
          * at_position on: what follows the delta with this position; stops, as of its continue. */
         CONFAB_ATTACH,
         CONFAB_WATCH, /* be told what happens to conversations, until it is cancelled */
-        CONFAB_FIND /* the conversation that begins like `messages` for longest; or how far one does */
+        CONFAB_FIND, /* the conversation that begins like `messages` for longest; or how far one does */
+        /* For root and the daemon's admin group; others get "permission". */
+        CONFAB_SETTINGS,   /* what the daemon runs with, and where that was given */
+        CONFAB_USERS,      /* what each user has and does */
+        CONFAB_ACT_ON_USER /* user_act, on all that a user or a tenant has */
 };
 
 /* Numbers as on the wire. */
@@ -222,6 +226,29 @@ enum confab_order {
         CONFAB_ORDER_UPDATED /* latest change first */
 };
 
+/* Of CONFAB_USERS. Numbers as on the wire. */
+enum confab_user_order {
+        CONFAB_USERS_BY_NONE,  /* by owner */
+        CONFAB_USERS_BY_OWNER, /* users by number, then tenants */
+        /* By a figure, the greatest first. */
+        CONFAB_USERS_BY_CONVERSATIONS,
+        CONFAB_USERS_BY_TOKENS,
+        CONFAB_USERS_BY_RAM,
+        CONFAB_USERS_BY_DISK,
+        CONFAB_USERS_BY_REQUESTS,
+        CONFAB_USERS_BY_CONNECTIONS,
+        CONFAB_USERS_BY_PREFILLED,
+        CONFAB_USERS_BY_DECODED,
+        CONFAB_USERS_BY_USED /* who used it last */
+};
+/* Of CONFAB_ACT_ON_USER. Numbers as on the wire. */
+enum confab_user_act {
+        CONFAB_USER_NONE,
+        CONFAB_USER_CANCEL, /* end all requests in flight */
+        CONFAB_USER_EVICT, /* write the memory of all conversations to disk, and drop it from RAM */
+        CONFAB_USER_PURGE  /* end all requests in flight, and delete all conversations for good */
+};
+
 /* What people and programs note about a conversation; the model never sees it. */
 struct confab_about {
         /* Or NULL. For people; need not be unique. At most 512 bytes. */
@@ -342,6 +369,14 @@ struct confab_request {
          * whom the daemon runs as; others get "permission". */
         bool has_pinned, pinned;
         bool reset_sampling; /* update: the defaults that `sampling` does not set are the daemon's again */
+        /* act_on_user: whom, has_uid is set; users: only this user and tenants of this user. */
+        bool has_uid;
+        uint32_t uid;
+        const char
+                *tenant; /* act_on_user: this tenant; NULL: the user and all tenants of the user */
+        enum confab_user_act user_act;
+        bool dry_run;                      /* act_on_user: only count */
+        enum confab_user_order user_order; /* users; limit and cursor as of list */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -363,8 +398,11 @@ enum confab_event_kind {
         CONFAB_EVENT_STATS,         /* final */
         CONFAB_EVENT_EXPORTED,      /* final */
         CONFAB_EVENT_NOTICE,        /* watch */
-        CONFAB_EVENT_CHUNK, /* export with in_stream: bytes of the file, one after the other */
-        CONFAB_EVENT_FOUND  /* final: find */
+        CONFAB_EVENT_CHUNK,     /* export with in_stream: bytes of the file, one after the other */
+        CONFAB_EVENT_FOUND,     /* final: find */
+        CONFAB_EVENT_SETTINGS,  /* final */
+        CONFAB_EVENT_USERS,     /* final */
+        CONFAB_EVENT_USER_ACTED /* final: act_on_user */
 };
 
 struct confab_bytes {
@@ -602,6 +640,52 @@ struct confab_found {
         bool other_session;  /* a session was named, and it belongs to another one, or to none */
 };
 
+/* ---- for administrators ---- */
+
+/* Values are in the notation of the daemon's configuration file. */
+struct confab_setting {
+        const char *name;
+        const char *value;   /* in force; NULL: none */
+        const char *initial; /* the default; NULL: none */
+        const char *origin;  /* "FILE:LINE" or "command line"; NULL: it is the default */
+        const char *help;
+        bool reloadable; /* a reload changes it; else a restart */
+        /* What files and command line say now, where that is another value ("": none), else NULL. It takes effect
+         * with a reload if it is reloadable, else with a restart. */
+        const char *pending;
+};
+struct confab_settings {
+        const struct confab_setting *settings; /* [n_settings] */
+        size_t n_settings;
+        const char *files_error; /* why the files as they are now can't be taken; or NULL */
+        uint64_t started_usec;   /* realtime: when the daemon was ready */
+};
+
+/* What an owner has and does. requests_total and tokens_... are since the daemon started. */
+struct confab_user {
+        uint32_t uid;
+        const char *tenant; /* or NULL: the user */
+        uint64_t n_conversations;
+        uint64_t n_tokens;  /* in these */
+        uint64_t ram_size;  /* bytes of memory of these; what two share counts twice */
+        uint64_t disk_size; /* bytes of spill files that the owner pays for */
+        uint64_t n_requests, n_connections; /* now */
+        uint64_t requests_total, tokens_prefilled, tokens_decoded;
+        uint64_t used_usec; /* realtime: the last change of a conversation; 0: there is none */
+};
+struct confab_users {
+        const struct confab_user *users; /* [n_users] */
+        size_t n_users;
+        bool more;          /* ask again with cursor */
+        const char *cursor; /* or NULL */
+};
+struct confab_user_acted {
+        uint64_t n_conversations; /* evicted, deleted */
+        uint64_t n_tokens;        /* deleted */
+        uint64_t n_requests;      /* that were asked to end */
+        uint64_t n_busy;          /* conversations that others used, and so were not evicted */
+};
+
 struct confab_event {
         uint64_t request;
         enum confab_event_kind kind;
@@ -621,6 +705,9 @@ struct confab_event {
                 const struct confab_notice *notice;
                 const struct confab_bytes *chunk;
                 const struct confab_found *found;
+                const struct confab_settings *settings;
+                const struct confab_users *users;
+                const struct confab_user_acted *user_acted;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */

@@ -83,6 +83,9 @@ static const enum confab_event_kind results[] = {
         [CONFAB_ATTACH] = CONFAB_EVENT_DONE,
         [CONFAB_WATCH] = CONFAB_EVENT_EMPTY,
         [CONFAB_FIND] = CONFAB_EVENT_FOUND,
+        [CONFAB_SETTINGS] = CONFAB_EVENT_SETTINGS,
+        [CONFAB_USERS] = CONFAB_EVENT_USERS,
+        [CONFAB_ACT_ON_USER] = CONFAB_EVENT_USER_ACTED,
 };
 
 static bool kind_fits(const struct pending *p, const struct confab_event *event) {

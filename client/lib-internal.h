@@ -42,6 +42,9 @@ struct view {
                 struct confab_exported exported;
                 struct confab_notice notice;
                 struct confab_bytes chunk;
+                struct confab_settings settings;
+                struct confab_users users;
+                struct confab_user_acted user_acted;
                 struct {
                         struct confab_found found;
                         struct confab_conversation found_conversation;
@@ -54,6 +57,10 @@ struct view {
  * be deinitialised in every case. */
 int view_init(struct view *v, const Confab__V1__Event *event, struct err *e);
 void view_deinit(struct view *v);
+/* Zeroed memory of the view; NULL: @e tells why. */
+void *view_alloc(struct view *v, size_t n, size_t size, struct err *e);
+/* Answers to administrators (lib-view-admin.c). As view_init(); 1 also for all other kinds. */
+int view_admin(struct view *v, const Confab__V1__Event *event, struct err *e);
 
 /* Whether confab_process() runs. */
 bool confab_is_processing(const struct confab *c);

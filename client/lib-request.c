@@ -42,6 +42,9 @@ struct draft {
                 Confab__V1__Attach attach;
                 Confab__V1__Watch watch;
                 Confab__V1__Find find;
+                Confab__V1__Settings settings;
+                Confab__V1__Users users;
+                Confab__V1__ActOnUser act_on_user;
         };
 };
 
@@ -584,6 +587,33 @@ static int draft_find(struct draft *d, struct err *e) {
         return k;
 }
 
+static int draft_settings(struct draft *d, struct err *e) {
+        BEGIN(d, settings, settings, SETTINGS);
+        return 0;
+}
+
+static int draft_users(struct draft *d, struct err *e) {
+        BEGIN(d, users, users, USERS);
+        if (d->from->user_order)
+                PUT(d->users, order, (Confab__V1__UserOrder)d->from->user_order);
+        if (d->from->limit)
+                PUT(d->users, limit, d->from->limit);
+        if (d->from->has_uid)
+                PUT(d->users, uid, d->from->uid);
+        return put_string(&d->users.cursor, d->from->cursor, "cursor", e);
+}
+
+static int draft_act_on_user(struct draft *d, struct err *e) {
+        BEGIN(d, act_on_user, act_on_user, ACT_ON_USER);
+        if (!d->from->has_uid)
+                return err_set(e, ERR_INVALID, "no user is given");
+        PUT(d->act_on_user, uid, d->from->uid);
+        PUT(d->act_on_user, act, (Confab__V1__UserAct)d->from->user_act);
+        if (d->from->dry_run)
+                PUT(d->act_on_user, dry_run, true);
+        return put_string(&d->act_on_user.tenant, d->from->tenant, "tenant", e);
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -606,6 +636,9 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_ATTACH] = draft_attach,
         [CONFAB_WATCH] = draft_watch,
         [CONFAB_FIND] = draft_find,
+        [CONFAB_SETTINGS] = draft_settings,
+        [CONFAB_USERS] = draft_users,
+        [CONFAB_ACT_ON_USER] = draft_act_on_user,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

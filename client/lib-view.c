@@ -9,7 +9,7 @@ struct view_block {
         max_align_t data[];
 };
 
-static void *view_alloc(struct view *v, size_t n, size_t size, struct err *e) {
+void *view_alloc(struct view *v, size_t n, size_t size, struct err *e) {
         struct view_block *b;
         size_t total;
 
@@ -547,6 +547,6 @@ int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
                 v->event.chunk = &v->chunk;
                 return view_kind(v, CONFAB_EVENT_CHUNK, false);
         default:
-                return 1;
+                return view_admin(v, m, e);
         }
 }

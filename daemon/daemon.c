@@ -2,6 +2,7 @@
 #include "daemon/daemon.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "daemon/audit.h"
 #include "daemon/closer.h"
 #include "daemon/engine-options.h"
 #include "service/log.h"
@@ -103,6 +104,8 @@ static void handle_event(struct daemon *d, struct engine_event *ev) {
                         enter_flushing(d);
                 return;
         }
+        if (ev->kind == ENGINE_USER_ACTED && ev->acted.purged)
+                users_forget(&d->users, ev->acted.owner, ev->acted.all_tenants);
         requests_dispatch(&d->requests, ev, log_failure);
 }
 
@@ -295,6 +298,7 @@ static int set_up(struct daemon *d, struct err *e) {
                 r = users_init(&d->users, e);
         if (r == 0)
                 r = requests_init(&d->requests, e);
+        d->requests.on_audit = audit_log;
         if (r == 0)
                 r = find_admin_group(d, e);
         if (r == 0)
@@ -336,6 +340,7 @@ int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *c
         if (r < 0)
                 return r;
         d->state = DAEMON_RUNNING;
+        d->started = clock_realtime_usec();
         notify_ready();
         if (d->status_timer)
                 start_probe(d);

@@ -53,6 +53,7 @@ struct daemon {
         bool probing;        /* the daemon's own Stats are in flight */
         bool probe_answered;
         uint64_t heartbeat; /* when the last sign of life was given */
+        uint64_t started;   /* clock_realtime_usec(): when it was ready */
         uint32_t admin_gid; /* UINT32_MAX: none */
         struct trusted trusted;
         struct memory memory;

@@ -650,6 +650,12 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
         case ENGINE_NOTICE:
                 methods_send_notice(r, ev);
                 break;
+        case ENGINE_USERS_RESULT:
+                methods_send_users(r, ev);
+                break;
+        case ENGINE_USER_ACTED:
+                methods_send_user_acted(r, ev);
+                break;
         case ENGINE_OWNER: /* methods-hello.c takes it */
         case ENGINE_BYTES: /* of the daemon's own requests */
         case ENGINE_LOG:

@@ -7,14 +7,17 @@
 #include <unistd.h>
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
- * the answer is this error. Pointers in @out may borrow from @in; `results`, `calls`, `messages`
- * and `about` are allocated, and freed by the caller in every case. */
+ * the answer is this error. Pointers in @out may borrow from @in; `results`, `calls`, `messages`,
+ * `about` and `known` are allocated, and freed by the caller in every case. */
 typedef int method_fn(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e);
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
         method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
-        method_attach, method_find, method_watch;
+        method_attach, method_find, method_watch, method_settings, method_users, method_act_on_user;
+
+/* -ERR_PERMISSION unless the peer is an administrator. */
+int methods_need_admin(const struct peer *p, struct err *e);
 
 /* The peer's first message. Ends the connection if it is refused. */
 void methods_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello);
@@ -56,6 +59,13 @@ int methods_put_results(struct scratch *s, const struct engine_result *results, 
 static inline bool methods_sees_all_figures(const struct peer *p) {
         return p->admin || (!p->acts && p->uid == geteuid());
 }
+/* Answers to administrators. */
+void methods_send_users(struct request *r, const struct engine_event *in);
+void methods_send_user_acted(struct request *r, const struct engine_event *in);
+/* What an administrator asks for, if it belongs into the journal: *ret is allocated; NULL: it does not.
+ * -ERR_NOMEM. */
+int methods_audit(
+        const struct peer *p, const Confab__V1__Request *in, struct audit **ret, struct err *e);
 /* A notice of Watch. */
 void methods_send_notice(struct request *r, const struct engine_event *in);
 /* A part of an import in the stream. It has no answer of its own. */

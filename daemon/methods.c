@@ -39,6 +39,10 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_ATTACH] = {ENGINE_ATTACH, method_attach},
         [CONFAB__V1__REQUEST__VERB_WATCH] = {ENGINE_WATCH, method_watch},
         [CONFAB__V1__REQUEST__VERB_FIND] = {ENGINE_FIND, method_find},
+        /* For administrators. The engine is not asked for settings. */
+        [CONFAB__V1__REQUEST__VERB_SETTINGS] = {ENGINE_STATS, method_settings},
+        [CONFAB__V1__REQUEST__VERB_USERS] = {ENGINE_USERS, method_users},
+        [CONFAB__V1__REQUEST__VERB_ACT_ON_USER] = {ENGINE_ACT_ON_USER, method_act_on_user},
 };
 
 /* Checks that come before the verb; a violation breaks the protocol. */
@@ -52,6 +56,17 @@ static int check_order(struct peer *p, const Confab__V1__Request *in, struct err
         if (in->id == 0)
                 return err_set(e, ERR_INVALID, "a request has an id, and it is not 0");
         return 0;
+}
+
+static int submit(struct peer *p, const Confab__V1__Request *in, struct request *asked,
+        struct engine_request *r, struct err *e) {
+        int n = methods_audit(p, in, &asked->audit, e);
+
+        if (n == 0)
+                n = requests_submit(&p->daemon->requests, asked, r, e);
+        if (n < 0)
+                free(asked->audit);
+        return n;
 }
 
 static int run_method(struct peer *p, const Confab__V1__Request *in, struct err *e) {
@@ -87,13 +102,14 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         if (n == 0 && r.own_file)
                 n = streams_upload(p, in->id, r.owner, r.name, asked.on_event, e);
         else if (n == 0)
-                n = requests_submit(&d->requests, &asked, &r, e);
+                n = submit(p, in, &asked, &r, e);
         if (n == 0)
                 p->user->figures.requests++;
         free((void *)(uintptr_t)r.results);
         free((void *)(uintptr_t)r.calls);
         free((void *)(uintptr_t)r.messages);
         free((void *)(uintptr_t)r.about);
+        free((void *)(uintptr_t)r.known);
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;

@@ -32,6 +32,7 @@ void request_disown(struct request *request) {
 static void drop(struct requests *requests, struct request *request) {
         map_remove_u64(requests->by_handle, request->handle);
         request_disown(request);
+        free(request->audit);
         free(request);
 }
 
@@ -57,8 +58,10 @@ int requests_submit(struct requests *requests, const struct request *asked,
                 request->among->n++;
         }
         r = engine_submit(requests->engine, er, e);
-        if (r < 0)
+        if (r < 0) {
+                request->audit = NULL; /* the caller's */
                 drop(requests, request);
+        }
         return r;
 }
 
@@ -69,6 +72,8 @@ void requests_dispatch(struct requests *requests, struct engine_event *event, re
                 return;
         if (event->kind == ENGINE_ERROR)
                 failed(request, event);
+        if (event->final && request->audit)
+                requests->on_audit(request, event);
         if (request->on_event)
                 request->on_event(request, event);
         if (event->final)
@@ -88,8 +93,10 @@ void requests_deinit(struct requests *requests) {
         struct request *request;
         size_t it = 0;
 
-        while (requests->by_handle && (request = map_next(requests->by_handle, &it)))
+        while (requests->by_handle && (request = map_next(requests->by_handle, &it))) {
+                free(request->audit);
                 free(request);
+        }
         map_free(requests->by_handle);
         *requests = (struct requests){};
 }

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "engine/engine.h"
 
+struct audit;
 struct map;
 struct peer;
 struct request;
@@ -40,12 +41,16 @@ struct request {
         uint64_t conv_id; /* as the peer named it, or 0 */
         bool detach, paused;
         bool in_stream; /* export */
+        /* What requests.on_audit() puts into the journal when the request ends, whether its peer is there or not.
+         * Owned, freed with free(); NULL: nothing. */
+        struct audit *audit;
 };
 
 struct requests {
         struct map *by_handle; /* to struct request */
         uint64_t next_handle;
         struct engine *engine; /* borrowed */
+        request_fn *on_audit;  /* called with the final event of a request that has an audit */
 };
 
 /* -ERR_NOMEM. The engine may be set later, before the first request. */
@@ -53,8 +58,8 @@ int requests_init(struct requests *requests, struct err *e);
 /* Drops all requests without telling their owners. */
 void requests_deinit(struct requests *requests);
 
-/* Give @er (handle is filled in) to the engine. @asked provides id, peer, among, on_event, arg and
- * detach. Errors are those of engine_submit(), or -ERR_NOMEM; the table is then unchanged. */
+/* Give @er (handle is filled in) to the engine. @asked provides id, peer, among, on_event, arg, detach and audit, which
+ * the table owns unless this fails. Errors are those of engine_submit(), or -ERR_NOMEM; the table is then unchanged. */
 int requests_submit(struct requests *requests, const struct request *asked,
         struct engine_request *er, struct err *e);
 /* Hand one event of the engine to its request. Events of requests that are not in the table are

@@ -216,6 +216,7 @@ const struct conf settings_conf = {
         .size = sizeof(struct settings),
         .defaults_offset = offsetof(struct settings, defaults),
         .config_offset = offsetof(struct settings, config),
+        .origins_offset = offsetof(struct settings, origins),
         .check = settings_check,
         .usage = "Usage: confabd --model FILE [FLAG...]\n\n"
                  "Keeps conversations with a local language model warm and serves them over a\n"

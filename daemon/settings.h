@@ -32,7 +32,8 @@ struct settings {
         uint64_t max_frame, output_high, output_low, output_limit, io_memory;
         uint64_t hello_timeout, frame_timeout, stop_timeout; /* usec */
         uint64_t list_page;
-        uint64_t log_level; /* syslog priority */
+        uint64_t log_level;               /* syslog priority */
+        char *origins[CONF_MAX_SETTINGS]; /* owned: see conf_origin() */
 };
 
 extern const struct setting settings_table[];

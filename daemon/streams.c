@@ -199,6 +199,18 @@ void streams_export(struct peer *p, uint64_t id, int fd, uint64_t size, uint32_t
         read_more(s);
 }
 
+void streams_cancel_of(struct daemon *d, uint32_t uid, const char *tenant) {
+        struct list *it, *tmp;
+
+        list_for_each_safe (it, tmp, &d->streams) {
+                struct stream *s = list_entry(it, struct stream, all);
+
+                if (s->peer && owner_uid(s->owner) == uid &&
+                        (!tenant || (s->peer->tenant && strcmp(s->peer->tenant, tenant) == 0)))
+                        stream_cancel(s);
+        }
+}
+
 void streams_go_on(struct peer *p) {
         struct list *it, *tmp;
 

@@ -54,6 +54,8 @@ void streams_chunk(struct peer *p, uint64_t id, const void *data, size_t n, bool
 void stream_fail(struct stream *s, const struct err *e);
 /* Cancel the stream. */
 void stream_cancel(struct stream *s);
+/* Cancel the streams of peers that act for user @uid or any tenant of it, or (not NULL) for this tenant alone. */
+void streams_cancel_of(struct daemon *d, uint32_t uid, const char *tenant);
 /* Some of the peer's output was written: go on with its exports. */
 void streams_go_on(struct peer *p);
 /* The peer goes. */

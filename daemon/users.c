@@ -43,6 +43,16 @@ void users_leave(struct users *users, struct user *user) {
         free(user);
 }
 
+void users_forget(struct users *users, uint64_t owner, bool all_tenants) {
+        struct user *user;
+        size_t it = 0;
+
+        while ((user = map_next(users->by_owner, &it)))
+                if (user->owner == owner ||
+                        (all_tenants && owner_uid(user->owner) == owner_uid(owner)))
+                        user->figures = (struct user_figures){0};
+}
+
 /* Whether @user, who may have @max, has too many connections already. */
 static int check_max(struct user *user, uint64_t max, struct err *e) {
         user->connections.max = max;

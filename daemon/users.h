@@ -47,6 +47,8 @@ void users_deinit(struct users *users);
 /* The user of one more connection, to be given back with users_leave(). -ERR_NOMEM. */
 int users_join(struct users *users, uint64_t owner, struct user **ret, struct err *e);
 void users_leave(struct users *users, struct user *user);
+/* Forget the figures of @owner, and (@all_tenants) of the tenants of this uid. */
+void users_forget(struct users *users, uint64_t owner, bool all_tenants);
 /* Count a connection of @user, who may have @max: 0 or -ERR_LIMIT. */
 int users_admit(struct users *users, struct user *user, uint64_t max, struct err *e);
 /* A counted connection of @from, with @io bytes of buffers, becomes one of @to, who may have @max: 0, or

@@ -419,6 +419,66 @@ export interface FindFields {
   /** How far this one agrees; else the one that agrees for longest. */
   conversation?: Ref;
 }
+export type UserOrder =
+  | 'unspecified' | 'owner' | 'conversations' | 'tokens' | 'ram' | 'disk' | 'requests' | 'connections' | 'prefilled'
+  | 'decoded' | 'used';
+export type UserAct = 'unspecified' | 'cancel' | 'evict' | 'purge';
+/** Values are in the notation of the configuration file. */
+export interface Setting {
+  name: string;
+  value?: string;
+  initial?: string;
+  /** "FILE:LINE" or "command line". */
+  origin?: string;
+  reloadable?: boolean;
+  /** What the files say now, where that is another value. */
+  pending?: string;
+  help?: string;
+}
+export interface SettingsResult {
+  settings: Setting[];
+  filesError?: string;
+  startedUsec?: bigint;
+}
+export interface User {
+  uid?: number;
+  tenant?: string;
+  conversations?: bigint;
+  tokens?: bigint;
+  ramBytes?: bigint;
+  diskBytes?: bigint;
+  requests?: bigint;
+  connections?: bigint;
+  requestsTotal?: bigint;
+  tokensPrefilled?: bigint;
+  tokensDecoded?: bigint;
+  usedUsec?: bigint;
+}
+export interface UsersResult {
+  users: User[];
+  more?: boolean;
+  cursor?: string;
+}
+export interface UserActed {
+  conversations?: bigint;
+  tokens?: bigint;
+  requests?: bigint;
+  busy?: bigint;
+}
+export interface UsersFields {
+  order?: UserOrder;
+  limit?: number;
+  cursor?: string;
+  uid?: number;
+}
+export interface ActOnUserFields {
+  uid: number;
+  /** This one; else the user and all tenants of the user. */
+  tenant?: string;
+  act: UserAct;
+  /** Only count. */
+  dryRun?: boolean;
+}
 
 /** Of every request. An abort rejects at once, and asks the daemon to end the request. */
 export interface Options {
@@ -500,4 +560,9 @@ export class Client {
   attach(conversation: Ref, fields?: AttachFields, options?: Options): Reply;
   watch(fields?: WatchFields, options?: Options): Watching;
   find(fields: FindFields, options?: Options): Promise<Found>;
+
+  // For root and the daemon's admin group.
+  settings(options?: Options): Promise<SettingsResult>;
+  users(fields?: UsersFields, options?: Options): Promise<UsersResult>;
+  actOnUser(fields: ActOnUserFields, options?: Options): Promise<UserActed>;
 }

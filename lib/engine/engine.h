@@ -231,6 +231,8 @@ enum engine_verb {
         ENGINE_WATCH, /* notices of what happens to conversations, until it is cancelled */
         /* The conversation whose turns say the same as messages for longest; or how far a named one does. */
         ENGINE_FIND,
+        ENGINE_USERS,       /* administrators: what each owner has and does (verbs/users.c) */
+        ENGINE_ACT_ON_USER, /* administrators: cancel, evict, purge (verbs/user-act.c) */
         ENGINE_N_VERBS
 };
 
@@ -348,6 +350,32 @@ enum engine_order {
 /* Of a conversation in a list: where the next page begins. */
 struct engine_place {
         uint64_t updated_usec, id;
+};
+
+/* Numbers as in the protocol. */
+enum engine_user_order {
+        ENGINE_USERS_BY_UNSET, /* by owner */
+        ENGINE_USERS_BY_OWNER,
+        ENGINE_USERS_BY_CONVERSATIONS, /* by this figure, the greatest first; of equal ones by owner */
+        ENGINE_USERS_BY_TOKENS,
+        ENGINE_USERS_BY_RAM,
+        ENGINE_USERS_BY_DISK,
+        ENGINE_USERS_BY_REQUESTS,
+        ENGINE_USERS_BY_CONNECTIONS,
+        ENGINE_USERS_BY_PREFILLED,
+        ENGINE_USERS_BY_DECODED,
+        ENGINE_USERS_BY_USED
+};
+/* Numbers as in the protocol. */
+enum engine_user_act {
+        ENGINE_USER_UNSET,
+        ENGINE_USER_CANCEL,
+        ENGINE_USER_EVICT,
+        ENGINE_USER_PURGE
+};
+/* What the caller knows of an owner. */
+struct engine_known {
+        uint64_t owner, n_connections, requests_total, prefilled, decoded;
 };
 
 #define ENGINE_UNSET UINT32_MAX
@@ -484,7 +512,19 @@ struct engine_request {
         /* Watch: from behind the notice that had this cursor; NULL: from now on. A text that is no cursor
          * of this engine, or too old, leads to LIST_AGAIN; more than ENGINE_CURSOR_MAX bytes: -ERR_INVALID. */
         const char *cursor;
-        bool tell_pressure;    /* watch: notices of PRESSURE, too */
+        bool tell_pressure; /* watch: notices of PRESSURE, too */
+        /* Users: [n_known], of whom no owner is there twice. Owners that are neither here nor have a
+         * conversation are not told. */
+        const struct engine_known *known;
+        size_t n_known;
+        enum engine_user_order user_order;
+        bool after_user; /* users: only those behind the owner after_owner, whose figure is after_value */
+        uint64_t after_value, after_owner;
+        /* Act on user: of user @uid and all tenants, or (tenant) of this tenant. Users, if one_user: only these. */
+        bool one_user;
+        uint32_t uid;
+        enum engine_user_act user_act;
+        bool dry_run;          /* act on user: only count */
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
          * is refused as soon as its length is known. */
@@ -640,6 +680,17 @@ void engine_view(struct engine *engine, struct engine_view *ret);
  * person, without a full stop; NULL behind the last one. Owned by the engine; of an engine that looks. */
 const char *engine_view_difference(const struct engine *engine, size_t i);
 
+struct engine_user {
+        uint64_t owner;
+        char tenant[ENGINE_NAME_MAX + 1]; /* the label of the owner's tenant, or "" */
+        uint64_t n_convs, n_tokens;
+        uint64_t ram_size;  /* of these; what two share counts twice */
+        uint64_t disk_size; /* that the owner pays for */
+        uint64_t n_requests;
+        uint64_t used_usec; /* realtime: of the last change of a conversation; 0: there is none */
+        struct engine_known known;
+};
+
 struct engine_stat {
         const char *name; /* static */
         uint64_t value;
@@ -663,6 +714,8 @@ enum engine_event_kind {
         ENGINE_NOTICE,       /* watch */
         ENGINE_BYTES,        /* final: read file */
         ENGINE_FOUND,        /* final: find */
+        ENGINE_USERS_RESULT, /* final: users */
+        ENGINE_USER_ACTED,   /* final: act on user */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -774,6 +827,22 @@ struct engine_event {
                         uint8_t *data;
                         size_t n;
                 } bytes;
+                struct {
+                        struct engine_user *users;
+                        size_t n;
+                        bool more; /* behind the last one, whose figure is after_value */
+                        uint64_t after_value;
+                        enum engine_user_order order;
+                } users;
+                struct {
+                        uint64_t owner;   /* the tenant, or the user */
+                        bool all_tenants; /* and all tenants of the user */
+                        bool purged;
+                        uint64_t n_convs;    /* evicted, removed; of a dry run: that there are */
+                        uint64_t n_tokens;   /* purge: of these */
+                        uint64_t n_requests; /* that were asked to end */
+                        uint64_t n_busy;     /* evict: conversations in use, which stayed */
+                } acted;
         };
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/conf.h"
+#include "service/conf-origin.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -23,6 +24,8 @@ static const struct suffix time_suffixes[] = {{"", 1000000}, {"us", 1}, {"ms", 1
 /* Which settings one source (a file, the command line) has given so far: a list grows within a source, and a later
  * source replaces it. */
 struct source {
+        const char *path; /* NULL: the command line */
+        unsigned line;
         bool given[CONF_MAX_SETTINGS];
 };
 
@@ -187,6 +190,8 @@ static int set_one(const struct conf *conf, void *settings, const struct setting
                 *given = true;
         if (r == 0 && given && conf->given_offset > 0)
                 ((bool *)settings + conf->given_offset)[t - conf->table] = true;
+        if (r == 0 && given)
+                r = origin_note(conf, settings, t, source->path, source->line, e);
         return r;
 }
 
@@ -249,9 +254,8 @@ static int parse_line(
 }
 
 int conf_parse_file(const struct conf *conf, void *settings, const char *path, struct err *e) {
-        struct source source = {};
+        struct source source = {.path = path};
         _cleanup_(freep) char *text = NULL;
-        unsigned n = 0;
         size_t size;
         int r;
 
@@ -264,10 +268,10 @@ int conf_parse_file(const struct conf *conf, void *settings, const char *path, s
                 next = strchr(line, '\n');
                 if (next)
                         *next++ = 0;
-                n++;
+                source.line++;
                 r = parse_line(conf, settings, line, &source, e);
                 if (r < 0)
-                        return err_wrap(e, r, "%s:%u", path, n);
+                        return err_wrap(e, r, "%s:%u", path, source.line);
         }
         return 0;
 }
@@ -392,15 +396,28 @@ static void swap_texts(char **a, char **b) {
         *b = was;
 }
 
+bool conf_same(const void *a, const void *b, const struct setting *t) {
+        const char *at = (const char *)a + t->offset, *bt = (const char *)b + t->offset;
+        const char *text[2];
+
+        if (!is_text(t))
+                return memcmp(at, bt, sizeof(uint64_t)) == 0;
+        memcpy(&text[0], at, sizeof(text[0]));
+        memcpy(&text[1], bt, sizeof(text[1]));
+        return same_text(text[0], text[1]);
+}
+
 /* Take over what may change; returns the name of something else that differs, or NULL. */
 static const char *take_reloadable(const struct conf *conf, void *settings, void *fresh) {
         const char *ignored = NULL;
 
         for (size_t i = 0; i < conf->n; i++) {
                 const struct setting *t = &conf->table[i];
-                bool same = is_text(t) ? same_text(*text_at(settings, t), *text_at(fresh, t))
-                                       : *number_at(settings, t) == *number_at(fresh, t);
+                bool same = conf_same(settings, fresh, t);
 
+                /* The same value may stand in another line now. */
+                if (same || t->reloadable)
+                        origin_swap(conf, settings, fresh, t);
                 if (same)
                         continue;
                 if (!t->reloadable)
@@ -444,6 +461,7 @@ int conf_copy(const struct conf *conf, void *ret, const void *settings, struct e
                 *text = strdup(*text);
                 complete = complete && *text;
         }
+        complete = origins_dup(conf, copy) && complete;
         if (!complete) {
                 conf_deinit(conf, copy);
                 return err_set(e, ERR_NOMEM, "no memory for settings");
@@ -456,5 +474,6 @@ void conf_deinit(const struct conf *conf, void *settings) {
         for (size_t i = 0; i < conf->n; i++)
                 if (is_text(&conf->table[i]))
                         free(*text_at(settings, &conf->table[i]));
+        origins_free(conf, settings);
         memset(settings, 0, conf->size);
 }

@@ -60,6 +60,8 @@ struct conf {
         size_t defaults_offset,
                 config_offset; /* of the names of the first two files: char *, may be NULL */
         size_t given_offset; /* of bool [CONF_MAX_SETTINGS], for conf_is_given(); 0: there is none */
+        /* Of char *[CONF_MAX_SETTINGS], owned, for conf_origin(); 0: there is none. */
+        size_t origins_offset;
         /* Whether the settings make sense together, and none is missing: 0 or -ERR_INVALID. */
         int (*check)(const void *settings, struct err *e);
         const char *usage;   /* --help, before the list */
@@ -93,6 +95,11 @@ int conf_set(const struct conf *conf, void *settings, const char *name, const ch
         struct err *e);
 /* Whether a file or a flag gave it, be it the default; @name is one of the table. */
 bool conf_is_given(const struct conf *conf, const void *settings, const char *name);
+/* Where the value of @t comes from: "FILE:LINE" or "command line"; NULL: it is the default. The text is the
+ * settings' own. @conf has an origins_offset. */
+const char *conf_origin(const struct conf *conf, const void *settings, const struct setting *t);
+/* Whether both have the same value of @t. */
+bool conf_same(const void *a, const void *b, const struct setting *t);
 const struct setting *conf_find(const struct conf *conf, const char *name, size_t name_size);
 /* Lines "name = value"; @path is for messages. */
 int conf_parse_file(const struct conf *conf, void *settings, const char *path, struct err *e);

@@ -374,6 +374,9 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_TENANT_COUNT] = "SELECT count(*) FROM tenant WHERE uid = ?",
         [STMT_TENANT_INSERT] = "INSERT INTO tenant (uid, label) VALUES (?,?)",
         [STMT_TENANT_LABEL] = "SELECT label FROM tenant WHERE number = ? AND uid = ?",
+        [STMT_OWNER_NEXT] = "SELECT uid FROM conversation WHERE uid >= ? ORDER BY uid LIMIT 1",
+        [STMT_OWNER_CONVS] = "SELECT id, n_tokens, updated_usec FROM conversation "
+                             "WHERE uid = ? AND id > ? ORDER BY id LIMIT ?",
         [STMT_TENANT_FORGET] = "DELETE FROM tenant WHERE NOT EXISTS (SELECT 1 FROM conversation c "
                                "WHERE c.uid = tenant.number << 32 | tenant.uid)",
 };

@@ -148,6 +148,8 @@ enum store_stmt {
         STMT_TENANT_INSERT,
         STMT_TENANT_LABEL,
         STMT_TENANT_FORGET,
+        STMT_OWNER_NEXT,
+        STMT_OWNER_CONVS,
         STMT_METER_KEEP,
         STMT_METER_REMOVE,
         STMT_SEARCH_ADD,

@@ -209,6 +209,20 @@ int store_tenant_label(
  * must stay known. */
 int store_tenants_forget(struct store *s, struct err *e);
 
+/* --- who has what (owners.c). Each call looks at few rows, so a walk through all owners holds nobody up. --- */
+
+/* *ret: the least owner from @from on that has a conversation. 1; 0: there is none. */
+int store_owner_next(struct store *s, uint64_t from, uint64_t *ret, struct err *e);
+/* Conversations of @owner behind @after by rising id: at most @max; sets *ret_n. */
+struct store_owned {
+        uint64_t id, updated_usec;
+        uint32_t n_tokens;
+};
+int store_owned(struct store *s, uint64_t owner, uint64_t after, struct store_owned *out,
+        size_t max, size_t *ret_n, struct err *e);
+/* The highest id that a conversation ever had; 0: there was none. */
+int store_last_id(struct store *s, uint64_t *ret, struct err *e);
+
 /* Get a conversation by id, or by name if id is 0. owner OWNER_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name,

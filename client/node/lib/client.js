@@ -213,6 +213,20 @@ export class Client {
     return figures;
   }
 
+  // ---- for administrators ----
+
+  settings(options = {}) {
+    return this.#call('settings', {}, options).answer;
+  }
+
+  users(fields = {}, options = {}) {
+    return this.#call('users', fields, options).answer;
+  }
+
+  actOnUser(fields, options = {}) {
+    return this.#call('actOnUser', fields, options).answer;
+  }
+
   // ---- requests ----
 
   // A request with one answer: {id, answer, cancel()}. An abort rejects at once; whether the daemon did what was

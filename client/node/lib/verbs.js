@@ -25,4 +25,7 @@ export const VERBS = {
   attach: reply,
   watch: { before: ['notice'], result: 'empty' },
   find: { before: [], result: 'found' },
+  settings: { before: [], result: 'settings' },
+  users: { before: [], result: 'users' },
+  actOnUser: { before: [], result: 'userActed' },
 };

@@ -298,3 +298,23 @@ def stats() -> Call[NoReturn, Dict[str, int]]:
     """Figures by their names; docs/protocol.md has the list."""
     return Call('stats', pb.Stats(), 'stats',
                 take_result=lambda result, fd: {stat.name: stat.value for stat in result.stats})
+
+
+# ---- for administrators ----
+
+def settings() -> Call[NoReturn, pb.SettingsResult]:
+    """What the daemon runs with, where that was given, and what a reload or a restart would change."""
+    return Call('settings', pb.Settings(), 'settings')
+
+
+def users(*, order: Optional[Word] = None, limit: Optional[int] = None, cursor: Optional[str] = None,
+          uid: Optional[int] = None) -> Call[NoReturn, pb.UsersResult]:
+    """A page of users: what each has and does. `more` in the result: ask again with its `cursor`."""
+    return Call('users', pb.Users(order=number(pb.UserOrder, order), limit=limit, cursor=cursor, uid=uid), 'users')
+
+
+def act_on_user(uid: int, act: Word, *, tenant: Optional[str] = None,
+                dry_run: bool = False) -> Call[NoReturn, pb.UserActed]:
+    """`cancel`, `evict` or `purge` on all that a user and the user's tenants have, or on one tenant."""
+    return Call('act_on_user', pb.ActOnUser(uid=uid, tenant=tenant, act=number(pb.UserAct, act), dry_run=dry_run),
+                'user_acted')

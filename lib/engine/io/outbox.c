@@ -433,6 +433,9 @@ static void event_deinit(struct engine_event *ev) {
         case ENGINE_BYTES:
                 free(ev->bytes.data);
                 break;
+        case ENGINE_USERS_RESULT:
+                free(ev->users.users);
+                break;
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)
                         close(ev->exported.fd);

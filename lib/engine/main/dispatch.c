@@ -60,6 +60,8 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_TENANT] = &verb_tenant,
         [ENGINE_WATCH] = &verb_watch,
         [ENGINE_FIND] = &verb_find,
+        [ENGINE_USERS] = &verb_users,
+        [ENGINE_ACT_ON_USER] = &verb_user_act,
 };
 
 const struct verb *dispatch_verb(const struct engine_request *r) {

@@ -85,7 +85,7 @@ static int copy_fd(struct engine_request *r, struct err *e) {
 
 /* Replace every borrowed pointer by an owned copy, or by NULL on failure. */
 static int copy_request(struct engine_request *r, struct err *e) {
-        const void *tokens = r->tokens;
+        const void *tokens = r->tokens, *known = r->known;
         int a = 0, b;
 
         b = copy_fd(r, e);
@@ -125,6 +125,9 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_bytes(&r->constraint_text, r->constraint_size, e);
         a = b < 0 ? b : a;
+        b = copy_bytes(&known, r->n_known * sizeof(*r->known), e);
+        r->known = known;
+        a = b < 0 ? b : a;
         for (size_t i = 0; i < r->n_stops; i++) {
                 b = copy_str(&r->stops[i], e);
                 a = b < 0 ? b : a;
@@ -145,7 +148,7 @@ static size_t request_size(
         n += copy_calls_size(r->calls, r->n_calls);
         n += copy_messages_size(r->messages, r->n_messages) + copy_str_size(r->session);
         n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * COPY_OVERHEAD;
-        n += r->constraint_size + COPY_OVERHEAD;
+        n += r->constraint_size + COPY_OVERHEAD + r->n_known * sizeof(*r->known) + COPY_OVERHEAD;
         if (r->about)
                 n += about_size(r->about) + COPY_OVERHEAD;
         for (size_t i = 0; i < r->n_stops; i++)
@@ -223,6 +226,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         copy_free(request->r.text);
         copy_free(request->r.tokens);
         copy_free(request->r.constraint_text);
+        copy_free(request->r.known);
         for (size_t i = 0; i < request->r.n_stops; i++)
                 copy_free(request->r.stops[i]);
         store_reading_deinit(&request->reading);
@@ -369,6 +373,40 @@ void desk_cancel_long(struct engine *engine) {
                         atomic_store(&request->cancel, true);
         }
         pthread_mutex_unlock(&d->lock);
+}
+
+size_t desk_cancel_of(struct engine *engine, const struct owners *whose,
+        const struct request *except, bool dry_run) {
+        struct desk *d = engine->desk;
+        struct list *it;
+        size_t n = 0;
+
+        pthread_mutex_lock(&d->lock);
+        list_for_each (it, &d->requests) {
+                struct request *request = list_entry(it, struct request, all);
+
+                if (request == except || request->verb->uncounted ||
+                        !owners_have(whose, request->r.owner))
+                        continue;
+                if (!dry_run)
+                        atomic_store(&request->cancel, true);
+                n++;
+        }
+        pthread_mutex_unlock(&d->lock);
+        engine->again = true;
+        return n;
+}
+
+uint32_t desk_n_of(struct engine *engine, uint64_t owner) {
+        struct desk *d = engine->desk;
+        struct usage *u;
+        uint32_t n;
+
+        pthread_mutex_lock(&d->lock);
+        u = map_get_u64(d->usage, owner);
+        n = u ? u->n_requests : 0;
+        pthread_mutex_unlock(&d->lock);
+        return n;
 }
 
 struct list *desk_turns(struct engine *engine) {

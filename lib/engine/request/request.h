@@ -155,6 +155,21 @@ void desk_take(struct engine *engine, struct list *inbox);
 size_t desk_n_requests(struct engine *engine);
 /* Cancel the requests whose verb is long. */
 void desk_cancel_long(struct engine *engine);
+/* One owner, or (all_tenants) a uid and its tenants. */
+struct owners {
+        uint64_t owner;
+        bool all_tenants;
+};
+static inline bool owners_have(const struct owners *whose, uint64_t owner) {
+        return whose->all_tenants ? owner_uid(owner) == owner_uid(whose->owner)
+                                  : owner == whose->owner;
+}
+/* Ask all requests of these owners to end, but for @except and the engine's own. @dry_run: only count them. Their
+ * number. */
+size_t desk_cancel_of(struct engine *engine, const struct owners *whose,
+        const struct request *except, bool dry_run);
+/* Requests of @owner in flight. Any thread. */
+uint32_t desk_n_of(struct engine *engine, uint64_t owner);
 /* The list of requests that wait for their turn on a conversation; they hold nothing. */
 struct list *desk_turns(struct engine *engine);
 

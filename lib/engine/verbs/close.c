@@ -34,6 +34,8 @@ static void close_done(struct engine *engine, struct job *j) {
         register_removed(engine);
         if (request->verb == &verb_expire)
                 engine->count.expired++;
+        if (request->verb == &verb_purge)
+                close_part(request)->done = true;
         notice_conv(engine, ENGINE_NOTICE_CLOSED, request->conv->owner, request->conv->id,
                 request->conv->revision);
         request->conv->stale = true;
@@ -67,6 +69,22 @@ static void expire_deinit(struct engine *engine, struct request *request) {
 /* A throw-away conversation that is due (sweep.c). Nobody hears the end of the request. */
 const struct verb verb_expire = {.own_size = sizeof(struct expiry),
         .deinit = expire_deinit,
+        .act = act,
+        .after = AFTER_WRITING,
+        .removes = true,
+        .uncounted = true};
+
+struct part *close_part(struct request *request) {
+        return request_own(request);
+}
+
+static void purge_deinit(struct engine *engine, struct request *request) {
+        part_ended(engine, close_part(request));
+}
+
+/* One of all conversations of a user (user-act.c). Likewise. */
+const struct verb verb_purge = {.own_size = sizeof(struct part),
+        .deinit = purge_deinit,
         .act = act,
         .after = AFTER_WRITING,
         .removes = true,

@@ -14,6 +14,7 @@ struct verb_state *verb_state_new(void) {
                 return NULL;
         pthread_mutex_init(&s->create_lock, NULL);
         list_init(&s->watchers);
+        list_init(&s->acts);
         s->sweep = sweep_new();
         return s->sweep ? s : verb_state_free(s);
 }

@@ -20,7 +20,41 @@ struct verb_state {
         /* watch.c: engine thread */
         struct list watchers;
         size_t n_watchers;
+        /* user-act.c: engine thread */
+        struct list acts;
+        uint64_t n_parts; /* so far */
 };
+
+/* --- user-act.c: what is done to all conversations of a user is done by requests of the engine's own --- */
+
+/* What they have in common. */
+struct act {
+        size_t n_under_way;
+        uint64_t n_done, n_tokens; /* so far, and tokens of these */
+        uint64_t n_failed;
+};
+/* In the verb's own data of each. */
+struct part {
+        struct act *act; /* NULL: it belongs to no act, or is not under way */
+        bool done;
+        uint32_t n_tokens;
+};
+/* The request ends. Engine thread. */
+static inline void part_ended(struct engine *engine, struct part *part) {
+        struct act *act = TAKE_PTR(part->act);
+
+        if (!act)
+                return;
+        act->n_under_way--;
+        act->n_done += part->done;
+        act->n_failed += !part->done;
+        act->n_tokens += part->done ? part->n_tokens : 0;
+        engine->again = true;
+}
+/* The part of a request for one of these verbs. */
+extern const struct verb verb_purge, verb_evict_part;
+struct part *close_part(struct request *request);
+struct part *evict_part(struct request *request);
 
 /* --- sweep.c: throw-away conversations --- */
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Evict: write the memory of a conversation to disk now, and drop it from RAM. */
-#include "engine/verbs/verbs.h"
+#include "engine/verbs/create.h"
 
 struct evicting {
         struct eviction eviction;
         struct request *request;
+        struct part part;
 };
 
 static void evicted(struct engine *engine, struct eviction *ev, int r, const struct err *why) {
@@ -14,6 +15,11 @@ static void evicted(struct engine *engine, struct eviction *ev, int r, const str
 
         if (r < 0) {
                 request_fail(engine, request, why);
+                return;
+        }
+        if (request->verb == &verb_evict_part) {
+                evict_part(request)->done = true;
+                request_finish_empty(engine, request);
                 return;
         }
         /* The row was read before the request held the conversation. */
@@ -46,3 +52,17 @@ const struct verb verb_evict = {.own_size = sizeof(struct evicting),
         .act = act,
         .by_admin = "evicts",
         .answers_found = true};
+
+struct part *evict_part(struct request *request) {
+        struct evicting *own = request_own(request);
+
+        return &own->part;
+}
+
+static void part_deinit(struct engine *engine, struct request *request) {
+        part_ended(engine, evict_part(request));
+}
+
+/* One of all conversations of a user (user-act.c). Nobody hears the end of the request. */
+const struct verb verb_evict_part = {
+        .own_size = sizeof(struct evicting), .deinit = part_deinit, .act = act, .uncounted = true};

@@ -9,7 +9,7 @@
 extern const struct verb verb_cancel, verb_carry, verb_close, verb_evict, verb_export, verb_find,
         verb_fork, verb_get, verb_import, verb_list, verb_model_info, verb_open, verb_publish,
         verb_read_file, verb_rewind, verb_stats, verb_tenant, verb_tokenize, verb_update,
-        verb_watch, verb_write_file;
+        verb_user_act, verb_users, verb_watch, verb_write_file;
 
 /* State shared by verbs. NULL without memory. */
 struct verb_state *verb_state_new(void);
@@ -21,6 +21,9 @@ uint64_t watch_step(struct engine *engine);
 
 /* Close throw-away conversations that are due. As watch_step(). */
 uint64_t sweep_step(struct engine *engine);
+
+/* Go on with what administrators do to users. As watch_step(). */
+uint64_t user_act_step(struct engine *engine);
 
 /* Describe the model; the engine owns the strings. Any thread. */
 void engine_describe_model(struct engine *engine, struct engine_model_info *ret);

@@ -255,6 +255,19 @@ static void take_event(struct answer *a, struct engine_event *ev) {
         case ENGINE_OWNER:
                 a->owner = ev->owner;
                 break;
+        case ENGINE_USERS_RESULT:
+                a->n_users = MIN(ev->users.n, ARRAY_SIZE(a->users));
+                memcpy(a->users, ev->users.users, a->n_users * sizeof(*a->users));
+                a->more = ev->users.more;
+                a->after_value = ev->users.after_value;
+                break;
+        case ENGINE_USER_ACTED:
+                a->owner = ev->acted.owner;
+                a->n_convs = ev->acted.n_convs;
+                a->n_tokens_acted = ev->acted.n_tokens;
+                a->n_requests = ev->acted.n_requests;
+                a->n_busy = ev->acted.n_busy;
+                break;
         case ENGINE_EXPORTED:
                 a->fd = TAKE_FD(ev->exported.fd);
                 a->size = ev->exported.size;

@@ -63,6 +63,11 @@ struct answer {
         uint32_t n_memory;
         uint64_t owner;                   /* OWNER */
         char tenant[ENGINE_NAME_MAX + 1]; /* CONV: its label, or empty */
+        struct engine_user users[8];      /* USERS_RESULT: [n_users] */
+        size_t n_users;
+        bool more;
+        uint64_t after_value;
+        uint64_t n_convs, n_tokens_acted, n_requests, n_busy; /* USER_ACTED */
 };
 void answer_reset(struct answer *a);
 

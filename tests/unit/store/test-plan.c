@@ -38,6 +38,8 @@ static void test_plans(void **state) {
         expect_plan(f, STMT_LIST_UPDATED_TAG, "tag_updated");
         expect_plan(f, STMT_TURN_PAGE, "turn");
         expect_plan(f, STMT_CONV_COUNT, "conversation_uid ");
+        expect_plan(f, STMT_OWNER_NEXT, "conversation_u");
+        expect_plan(f, STMT_OWNER_CONVS, "conversation_uid ");
         expect_plan(f, STMT_RECLAIM_CONVS, "conversation_uid_on_disk");
         expect_plan(f, STMT_RECLAIM_CONVS_ANY, "conversation_on_disk");
         expect_plan(f, STMT_RECLAIM_RECORDS, "record_uid");

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* As lib-view.c: what administrators are told. */
+#include "client/lib-internal.h"
+
+static int view_final(struct view *v, enum confab_event_kind kind) {
+        v->event.kind = kind;
+        v->event.final = true;
+        return 0;
+}
+
+static int view_settings(struct view *v, const Confab__V1__SettingsResult *m, struct err *e) {
+        struct confab_setting *settings = view_alloc(v, m->n_settings, sizeof(*settings), e);
+
+        if (!settings)
+                return -ERR_NOMEM;
+        for (size_t i = 0; i < m->n_settings; i++) {
+                const Confab__V1__Setting *from = m->settings[i];
+
+                settings[i] = (struct confab_setting){
+                        .name = from->name ? from->name : "",
+                        .value = from->value,
+                        .initial = from->initial,
+                        .origin = from->origin,
+                        .help = from->help ? from->help : "",
+                        .reloadable = from->reloadable,
+                        .pending = from->pending,
+                };
+        }
+        v->settings =
+                (struct confab_settings){settings, m->n_settings, m->files_error, m->started_usec};
+        v->event.settings = &v->settings;
+        return view_final(v, CONFAB_EVENT_SETTINGS);
+}
+
+static int view_users(struct view *v, const Confab__V1__UsersResult *m, struct err *e) {
+        struct confab_user *users = view_alloc(v, m->n_users, sizeof(*users), e);
+
+        if (!users)
+                return -ERR_NOMEM;
+        for (size_t i = 0; i < m->n_users; i++) {
+                const Confab__V1__User *from = m->users[i];
+
+                users[i] = (struct confab_user){
+                        .uid = from->uid,
+                        .tenant = from->tenant,
+                        .n_conversations = from->conversations,
+                        .n_tokens = from->tokens,
+                        .ram_size = from->ram_bytes,
+                        .disk_size = from->disk_bytes,
+                        .n_requests = from->requests,
+                        .n_connections = from->connections,
+                        .requests_total = from->requests_total,
+                        .tokens_prefilled = from->tokens_prefilled,
+                        .tokens_decoded = from->tokens_decoded,
+                        .used_usec = from->used_usec,
+                };
+        }
+        v->users = (struct confab_users){users, m->n_users, m->more, m->cursor};
+        v->event.users = &v->users;
+        return view_final(v, CONFAB_EVENT_USERS);
+}
+
+static int view_user_acted(struct view *v, const Confab__V1__UserActed *m) {
+        v->user_acted =
+                (struct confab_user_acted){m->conversations, m->tokens, m->requests, m->busy};
+        v->event.user_acted = &v->user_acted;
+        return view_final(v, CONFAB_EVENT_USER_ACTED);
+}
+
+int view_admin(struct view *v, const Confab__V1__Event *m, struct err *e) {
+        switch (m->kind_case) {
+        case CONFAB__V1__EVENT__KIND_SETTINGS:
+                return view_settings(v, m->settings, e);
+        case CONFAB__V1__EVENT__KIND_USERS:
+                return view_users(v, m->users, e);
+        case CONFAB__V1__EVENT__KIND_USER_ACTED:
+                return view_user_acted(v, m->user_acted);
+        default:
+                return 1;
+        }
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/audit.h"
+#include "service/log.h"
+#include <stdio.h>
+
+void audit_write(const struct audit *audit, const char *result) {
+        const struct log_about about = {
+                .uid = audit->uid, .pid = audit->pid, .conversation = audit->conversation};
+
+        log_write(LOG_NOTICE, &about, "administrator uid %u (pid %d): %s: %s", audit->uid,
+                audit->pid, audit->what, result);
+}
+
+void audit_log(struct request *request, struct engine_event *event) {
+        char result[sizeof(event->err.msg) + 16];
+
+        switch (event->kind) {
+        case ENGINE_ERROR:
+                snprintf(result, sizeof(result), "failed: %s", event->err.msg);
+                break;
+        case ENGINE_USER_ACTED:
+                snprintf(result, sizeof(result),
+                        "conversations: %llu, requests asked to end: %llu, in use: %llu",
+                        (unsigned long long)event->acted.n_convs,
+                        (unsigned long long)event->acted.n_requests,
+                        (unsigned long long)event->acted.n_busy);
+                break;
+        default:
+                snprintf(result, sizeof(result), "done");
+        }
+        audit_write(request->audit, result);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What administrators do, in the journal: who, what, on whom, and how it ended. One line for each act, at the level
+ * "notice", written when the act is over, also when its peer has gone meanwhile. Looking (settings, users) is no act.
+ * Loop thread only.
+ */
+#include "daemon/requests.h"
+
+struct audit {
+        uint32_t uid; /* who */
+        int32_t pid;
+        uint64_t conversation; /* or 0 */
+        char what[192];        /* "purge of user 1000" */
+};
+
+/* The act has ended with @event. */
+void audit_log(struct request *request, struct engine_event *event);
+/* It has ended with @result, a few words. */
+void audit_write(const struct audit *audit, const char *result);

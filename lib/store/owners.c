@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who has what: owners one after the other, and the conversations of one in pages.
+ *
+ * An administrator's look at all users may take long where there are many. So it is a walk of many short calls, each a
+ * reading transaction of its own over a few rows of an index: other readers get in between, and what changes meanwhile is
+ * counted as it was or as it is.
+ */
+#include "store/store-private.h"
+
+int store_owner_next(struct store *s, uint64_t from, uint64_t *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        _query_ q = {};
+        uint64_t owner;
+        int r;
+
+        if (from > OWNER_MAX)
+                return 0;
+        r = read_begin(&s, &reading, e);
+        if (r == 0)
+                r = query_begin(&q, s, STMT_OWNER_NEXT, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, from);
+        r = query_step(&q, e);
+        if (r <= 0)
+                return r;
+        owner = query_number(&q, 0, OWNER_MAX);
+        r = query_check(&q, e);
+        if (r < 0)
+                return r;
+        *ret = owner;
+        return 1;
+}
+
+static int read_row(struct query *q, struct store_owned *ret, struct err *e) {
+        *ret = (struct store_owned){.id = query_number(q, 0, INT64_MAX),
+                .n_tokens = query_u32(q, 1),
+                .updated_usec = query_number(q, 2, INT64_MAX)};
+        return query_check(q, e);
+}
+
+int store_owned(struct store *s, uint64_t owner, uint64_t after, struct store_owned *out,
+        size_t max, size_t *ret_n, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        _query_ q = {};
+        size_t n = 0;
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = query_begin(&q, s, STMT_OWNER_CONVS, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, owner);
+        query_bind_u64(&q, after);
+        query_bind_u64(&q, max);
+        while (n < max && (r = query_step(&q, e)) > 0) {
+                r = read_row(&q, &out[n], e);
+                if (r < 0)
+                        return r;
+                n++;
+        }
+        if (r < 0)
+                return r;
+        *ret_n = n;
+        return 0;
+}
+
+int store_last_id(struct store *s, uint64_t *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        _query_ q = {};
+        uint64_t next = 1;
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = query_begin(&q, s, STMT_CONV_NEXT_ID, e);
+        if (r < 0)
+                return r;
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        if (r > 0)
+                next = query_number(&q, 0, INT64_MAX);
+        r = query_check(&q, e);
+        if (r == 0)
+                *ret = next - (next > 0);
+        return r;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* The walk through owners and their conversations. */
+#include "store-fixture.h"
+
+static uint64_t make(struct fixture *f, uint64_t owner) {
+        struct store_conv c = {.owner = owner};
+
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
+        return c.id;
+}
+
+static void test_walk(void **state) {
+        const uint64_t tenant = owner_make(7, 3);
+        struct fixture *f = *state;
+        struct store_owned page[2];
+        uint64_t owner = 99, last = 99, a, b, c;
+        size_t n = 99;
+
+        assert_int_equal(store_owner_next(f->s, 0, &owner, &f->e), 0);
+        assert_int_equal(store_last_id(f->s, &last, &f->e), 0);
+        assert_int_equal(last, 0);
+        a = make(f, 7);
+        make(f, tenant);
+        b = make(f, 7);
+        c = make(f, 7);
+        make(f, 0);
+        assert_int_equal(store_owner_next(f->s, 0, &owner, &f->e), 1);
+        assert_int_equal(owner, 0);
+        assert_int_equal(store_owner_next(f->s, 1, &owner, &f->e), 1);
+        assert_int_equal(owner, 7);
+        assert_int_equal(store_owner_next(f->s, 7, &owner, &f->e), 1);
+        assert_int_equal(owner, 7);
+        assert_int_equal(store_owner_next(f->s, 8, &owner, &f->e), 1);
+        assert_int_equal(owner, tenant);
+        assert_int_equal(store_owner_next(f->s, tenant + 1, &owner, &f->e), 0);
+        assert_int_equal(store_owner_next(f->s, OWNER_MAX + 1, &owner, &f->e), 0);
+        /* By id, of this owner alone, and from behind a place. */
+        assert_int_equal(store_owned(f->s, 7, 0, page, 2, &n, &f->e), 0);
+        assert_int_equal(n, 2);
+        assert_int_equal(page[0].id, a);
+        assert_int_equal(page[1].id, b);
+        assert_true(page[1].updated_usec > 0);
+        assert_int_equal(store_owned(f->s, 7, b, page, 2, &n, &f->e), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(page[0].id, c);
+        assert_int_equal(store_owned(f->s, 8, 0, page, 2, &n, &f->e), 0);
+        assert_int_equal(n, 0);
+        /* An id is never given again. */
+        assert_int_equal(store_last_id(f->s, &last, &f->e), 0);
+        assert_int_equal(last, c + 1);
+        assert_int_equal(store_conv_delete(f->s, last, &(struct store_gone){0}, &f->e), 0);
+        assert_int_equal(store_last_id(f->s, &last, &f->e), 0);
+        assert_int_equal(last, c + 1);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                store_test(test_walk),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
