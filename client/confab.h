@@ -96,9 +96,10 @@ enum confab_verb {
         CONFAB_WATCH, /* be told what happens to conversations, until it is cancelled */
         CONFAB_FIND, /* the conversation that begins like `messages` for longest; or how far one does */
         /* For root and the daemon's admin group; others get "permission". */
-        CONFAB_SETTINGS,   /* what the daemon runs with, and where that was given */
-        CONFAB_USERS,      /* what each user has and does */
-        CONFAB_ACT_ON_USER /* user_act, on all that a user or a tenant has */
+        CONFAB_SETTINGS,    /* what the daemon runs with, and where that was given */
+        CONFAB_USERS,       /* what each user has and does */
+        CONFAB_ACT_ON_USER, /* user_act, on all that a user or a tenant has */
+        CONFAB_DRAIN /* take no new work, and answer when all is on disk; or (off) take work again */
 };
 
 /* Numbers as on the wire. */
@@ -313,7 +314,7 @@ struct confab_request {
          * or inside a reply or a raw turn; not together with at_turn. */
         bool has_at_position;
         uint32_t at_position;
-        bool off;            /* publish: stop sharing */
+        bool off;            /* publish: stop sharing; drain: take work again */
         bool without_memory; /* export: transcript and tokens only */
         bool has_fd;         /* import: */
         int fd;              /* a memfd sealed against writing, growing and shrinking; duplicated */
@@ -377,6 +378,9 @@ struct confab_request {
         enum confab_user_act user_act;
         bool dry_run;                      /* act_on_user: only count */
         enum confab_user_order user_order; /* users; limit and cursor as of list */
+        /* drain: cancel what still runs after this time; without it, wait for it. `off`: take work again. */
+        bool has_timeout;
+        uint64_t timeout_usec;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -398,11 +402,12 @@ enum confab_event_kind {
         CONFAB_EVENT_STATS,         /* final */
         CONFAB_EVENT_EXPORTED,      /* final */
         CONFAB_EVENT_NOTICE,        /* watch */
-        CONFAB_EVENT_CHUNK,     /* export with in_stream: bytes of the file, one after the other */
-        CONFAB_EVENT_FOUND,     /* final: find */
-        CONFAB_EVENT_SETTINGS,  /* final */
-        CONFAB_EVENT_USERS,     /* final */
-        CONFAB_EVENT_USER_ACTED /* final: act_on_user */
+        CONFAB_EVENT_CHUNK,      /* export with in_stream: bytes of the file, one after the other */
+        CONFAB_EVENT_FOUND,      /* final: find */
+        CONFAB_EVENT_SETTINGS,   /* final */
+        CONFAB_EVENT_USERS,      /* final */
+        CONFAB_EVENT_USER_ACTED, /* final: act_on_user */
+        CONFAB_EVENT_DRAINED     /* final: drain */
 };
 
 struct confab_bytes {
@@ -686,6 +691,10 @@ struct confab_user_acted {
         uint64_t n_busy;          /* conversations that others used, and so were not evicted */
 };
 
+struct confab_drained {
+        uint64_t n_requests; /* that were cancelled when the time was over */
+};
+
 struct confab_event {
         uint64_t request;
         enum confab_event_kind kind;
@@ -708,6 +717,7 @@ struct confab_event {
                 const struct confab_settings *settings;
                 const struct confab_users *users;
                 const struct confab_user_acted *user_acted;
+                const struct confab_drained *drained;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */

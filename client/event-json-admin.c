@@ -71,3 +71,9 @@ void event_json_user_acted(struct json *j, const struct confab_user_acted *acted
         json_put_key_u64(j, "busy", acted->n_busy);
         json_object_end(j);
 }
+
+void event_json_drained(struct json *j, const struct confab_drained *drained) {
+        json_object_begin(j);
+        json_put_key_u64(j, "requests", drained->n_requests);
+        json_object_end(j);
+}

@@ -86,6 +86,7 @@ static const enum confab_event_kind results[] = {
         [CONFAB_SETTINGS] = CONFAB_EVENT_SETTINGS,
         [CONFAB_USERS] = CONFAB_EVENT_USERS,
         [CONFAB_ACT_ON_USER] = CONFAB_EVENT_USER_ACTED,
+        [CONFAB_DRAIN] = CONFAB_EVENT_DRAINED,
 };
 
 static bool kind_fits(const struct pending *p, const struct confab_event *event) {

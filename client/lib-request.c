@@ -45,6 +45,7 @@ struct draft {
                 Confab__V1__Settings settings;
                 Confab__V1__Users users;
                 Confab__V1__ActOnUser act_on_user;
+                Confab__V1__Drain drain;
         };
 };
 
@@ -614,6 +615,15 @@ static int draft_act_on_user(struct draft *d, struct err *e) {
         return put_string(&d->act_on_user.tenant, d->from->tenant, "tenant", e);
 }
 
+static int draft_drain(struct draft *d, struct err *e) {
+        BEGIN(d, drain, drain, DRAIN);
+        if (d->from->off)
+                PUT(d->drain, off, true);
+        if (d->from->has_timeout)
+                PUT(d->drain, timeout_usec, d->from->timeout_usec);
+        return 0;
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -639,6 +649,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_SETTINGS] = draft_settings,
         [CONFAB_USERS] = draft_users,
         [CONFAB_ACT_ON_USER] = draft_act_on_user,
+        [CONFAB_DRAIN] = draft_drain,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

@@ -75,6 +75,10 @@ int view_admin(struct view *v, const Confab__V1__Event *m, struct err *e) {
                 return view_users(v, m->users, e);
         case CONFAB__V1__EVENT__KIND_USER_ACTED:
                 return view_user_acted(v, m->user_acted);
+        case CONFAB__V1__EVENT__KIND_DRAINED:
+                v->drained = (struct confab_drained){m->drained->requests};
+                v->event.drained = &v->drained;
+                return view_final(v, CONFAB_EVENT_DRAINED);
         default:
                 return 1;
         }

@@ -99,3 +99,28 @@ int method_settings(
         reply_send(p, in->id, &ev, true);
         return 1;
 }
+
+int method_drain(
+        struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
+        const Confab__V1__Drain *m = in->drain;
+        int r = methods_need_admin(p, e);
+
+        if (r < 0)
+                return r;
+        if (m->off && m->has_timeout_usec)
+                return err_set(e, ERR_INVALID, "timeout_usec: not together with off");
+        out->off = m->off;
+        out->has_timeout = m->has_timeout_usec;
+        out->timeout_usec = m->timeout_usec;
+        return 0;
+}
+
+void methods_send_drained(struct request *r, const struct engine_event *in) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Drained m = CONFAB__V1__DRAINED__INIT;
+
+        SET(&m, requests, in->drained.n_requests);
+        ev.kind_case = CONFAB__V1__EVENT__KIND_DRAINED;
+        ev.drained = &m;
+        reply_send(r->peer, r->id, &ev, true);
+}

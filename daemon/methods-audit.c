@@ -20,6 +20,10 @@ static bool tell(const Confab__V1__Request *in, struct audit *audit) {
         case CONFAB__V1__REQUEST__VERB_ACT_ON_USER:
                 tell_user_act(in->act_on_user, audit);
                 return !in->act_on_user->dry_run;
+        case CONFAB__V1__REQUEST__VERB_DRAIN:
+                snprintf(audit->what, sizeof(audit->what), "%s",
+                        in->drain->off ? "taking work again" : "draining");
+                return true;
         case CONFAB__V1__REQUEST__VERB_PUBLISH:
                 audit->conversation = in->publish->conversation->id;
                 snprintf(audit->what, sizeof(audit->what), "%s %s%s",

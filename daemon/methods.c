@@ -43,6 +43,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_SETTINGS] = {ENGINE_STATS, method_settings},
         [CONFAB__V1__REQUEST__VERB_USERS] = {ENGINE_USERS, method_users},
         [CONFAB__V1__REQUEST__VERB_ACT_ON_USER] = {ENGINE_ACT_ON_USER, method_act_on_user},
+        [CONFAB__V1__REQUEST__VERB_DRAIN] = {ENGINE_DRAIN, method_drain},
 };
 
 /* Checks that come before the verb; a violation breaks the protocol. */

@@ -465,6 +465,15 @@ export interface UserActed {
   requests?: bigint;
   busy?: bigint;
 }
+export interface Drained {
+  requests?: bigint;
+}
+export interface DrainFields {
+  /** Take work again. */
+  off?: boolean;
+  /** Cancel what still runs then; unset: wait for it. */
+  timeoutUsec?: BigIntLike;
+}
 export interface UsersFields {
   order?: UserOrder;
   limit?: number;
@@ -565,4 +574,5 @@ export class Client {
   settings(options?: Options): Promise<SettingsResult>;
   users(fields?: UsersFields, options?: Options): Promise<UsersResult>;
   actOnUser(fields: ActOnUserFields, options?: Options): Promise<UserActed>;
+  drain(fields?: DrainFields, options?: Options): Promise<Drained>;
 }

@@ -233,6 +233,7 @@ enum engine_verb {
         ENGINE_FIND,
         ENGINE_USERS,       /* administrators: what each owner has and does (verbs/users.c) */
         ENGINE_ACT_ON_USER, /* administrators: cancel, evict, purge (verbs/user-act.c) */
+        ENGINE_DRAIN,       /* administrators: take no new work (verbs/drain.c) */
         ENGINE_N_VERBS
 };
 
@@ -524,7 +525,10 @@ struct engine_request {
         bool one_user;
         uint32_t uid;
         enum engine_user_act user_act;
-        bool dry_run;          /* act on user: only count */
+        bool dry_run; /* act on user: only count */
+        /* Drain: cancel what still runs after timeout_usec, if has_timeout; off: take work again. */
+        bool off, has_timeout;
+        uint64_t timeout_usec;
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
          * is refused as soon as its length is known. */
@@ -716,6 +720,7 @@ enum engine_event_kind {
         ENGINE_FOUND,        /* final: find */
         ENGINE_USERS_RESULT, /* final: users */
         ENGINE_USER_ACTED,   /* final: act on user */
+        ENGINE_DRAINED,      /* final: drain */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -843,6 +848,9 @@ struct engine_event {
                         uint64_t n_requests; /* that were asked to end */
                         uint64_t n_busy;     /* evict: conversations in use, which stayed */
                 } acted;
+                struct {
+                        uint64_t n_requests; /* that were cancelled */
+                } drained;
         };
 };
 

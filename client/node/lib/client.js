@@ -227,6 +227,10 @@ export class Client {
     return this.#call('actOnUser', fields, options).answer;
   }
 
+  drain(fields = {}, options = {}) {
+    return this.#call('drain', fields, options).answer;
+  }
+
   // ---- requests ----
 
   // A request with one answer: {id, answer, cancel()}. An abort rejects at once; whether the daemon did what was

@@ -28,4 +28,5 @@ export const VERBS = {
   settings: { before: [], result: 'settings' },
   users: { before: [], result: 'users' },
   actOnUser: { before: [], result: 'userActed' },
+  drain: { before: [], result: 'drained' },
 };

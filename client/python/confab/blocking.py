@@ -196,6 +196,7 @@ class Client:
     settings = _called(verbs.settings)
     users = _called(verbs.users)
     act_on_user = _called(verbs.act_on_user)
+    drain = _called(verbs.drain)
     export = _called(verbs.export)
     continue_ = _replied(verbs.continue_)
     attach = _replied(verbs.attach)

@@ -187,6 +187,7 @@ class Client:
     settings = _awaited(verbs.settings)
     users = _awaited(verbs.users)
     act_on_user = _awaited(verbs.act_on_user)
+    drain = _awaited(verbs.drain)
     export = _awaited(verbs.export)
     continue_ = _replied(verbs.continue_)
     attach = _replied(verbs.attach)

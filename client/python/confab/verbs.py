@@ -318,3 +318,10 @@ def act_on_user(uid: int, act: Word, *, tenant: Optional[str] = None,
     """`cancel`, `evict` or `purge` on all that a user and the user's tenants have, or on one tenant."""
     return Call('act_on_user', pb.ActOnUser(uid=uid, tenant=tenant, act=number(pb.UserAct, act), dry_run=dry_run),
                 'user_acted')
+
+
+def drain(*, off: bool = False, timeout: Optional[float] = None) -> Call[NoReturn, pb.Drained]:
+    """Takes no new work, and answers when nothing runs and all memory is on disk. What still runs after `timeout` seconds
+    is cancelled. With `off`, takes work again."""
+    usec = None if timeout is None else round(timeout * 1e6)
+    return Call('drain', pb.Drain(off=off, timeout_usec=usec), 'drained')

@@ -61,6 +61,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_WATCH] = &verb_watch,
         [ENGINE_FIND] = &verb_find,
         [ENGINE_USERS] = &verb_users,
+        [ENGINE_DRAIN] = &verb_drain,
         [ENGINE_ACT_ON_USER] = &verb_user_act,
 };
 
@@ -482,6 +483,8 @@ void dispatch_request(struct engine *engine, struct request *request) {
         engine->count.requests++;
         if (engine->stopping) {
                 err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
+                request_fail(engine, request, &e);
+        } else if (drain_refuses(engine, request->verb, &e)) {
                 request_fail(engine, request, &e);
         } else if (request->verb->start) {
                 request->verb->start(engine, request);

@@ -397,6 +397,25 @@ size_t desk_cancel_of(struct engine *engine, const struct owners *whose,
         return n;
 }
 
+size_t desk_n_working(struct engine *engine, bool cancel) {
+        struct desk *d = engine->desk;
+        struct list *it;
+        size_t n = 0;
+
+        pthread_mutex_lock(&d->lock);
+        list_for_each (it, &d->requests) {
+                struct request *request = list_entry(it, struct request, all);
+
+                if (!request->verb->works)
+                        continue;
+                if (cancel)
+                        atomic_store(&request->cancel, true);
+                n++;
+        }
+        pthread_mutex_unlock(&d->lock);
+        return n;
+}
+
 uint32_t desk_n_of(struct engine *engine, uint64_t owner) {
         struct desk *d = engine->desk;
         struct usage *u;

@@ -59,6 +59,7 @@ struct verb {
         /* Set if an administrator may use it by id on conversations of all users: what the journal
          * then says, such as "closes". */
         const char *by_admin;
+        bool works;         /* makes something, or computes: refused while the engine is drained */
         bool uncounted;     /* quotas of requests do not hold it back: the caller bounds it */
         bool is_long;       /* engine_stop() cancels it: the client can ask again */
         bool answers_found; /* its answer has the conversation's row as it was found */
@@ -168,6 +169,8 @@ static inline bool owners_have(const struct owners *whose, uint64_t owner) {
  * number. */
 size_t desk_cancel_of(struct engine *engine, const struct owners *whose,
         const struct request *except, bool dry_run);
+/* Requests in flight that work (verb.works); @cancel: ask them to end. */
+size_t desk_n_working(struct engine *engine, bool cancel);
 /* Requests of @owner in flight. Any thread. */
 uint32_t desk_n_of(struct engine *engine, uint64_t owner);
 /* The list of requests that wait for their turn on a conversation; they hold nothing. */

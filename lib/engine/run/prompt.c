@@ -396,7 +396,8 @@ static int act_edit(struct engine *engine, struct request *request, struct err *
         return k;
 }
 
-const struct verb verb_continue = {.own_size = sizeof(struct generation),
+const struct verb verb_continue = {.works = true,
+        .own_size = sizeof(struct generation),
         .init = generation_init,
         .deinit = generation_deinit,
         .act = act,
@@ -406,7 +407,8 @@ const struct verb verb_continue = {.own_size = sizeof(struct generation),
         .needs_all = true,
         .generates = true};
 
-const struct verb verb_edit = {.own_size = sizeof(struct generation),
+const struct verb verb_edit = {.works = true,
+        .own_size = sizeof(struct generation),
         .init = generation_init,
         .deinit = generation_deinit,
         .act = act_edit,
@@ -415,7 +417,8 @@ const struct verb verb_edit = {.own_size = sizeof(struct generation),
         .may_wait = true,
         .generates = true};
 
-const struct verb verb_warm = {.own_size = sizeof(struct generation),
+const struct verb verb_warm = {.works = true,
+        .own_size = sizeof(struct generation),
         .init = generation_init,
         .deinit = generation_deinit,
         .act = act,

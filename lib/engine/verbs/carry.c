@@ -416,7 +416,8 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         return 0;
 }
 
-const struct verb verb_carry = {.own_size = sizeof(struct carrying),
+const struct verb verb_carry = {.works = true,
+        .own_size = sizeof(struct carrying),
         .init = init,
         .deinit = deinit,
         .act = act,

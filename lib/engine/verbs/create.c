@@ -15,6 +15,7 @@ struct verb_state *verb_state_new(void) {
         pthread_mutex_init(&s->create_lock, NULL);
         list_init(&s->watchers);
         list_init(&s->acts);
+        list_init(&s->drains);
         s->sweep = sweep_new();
         return s->sweep ? s : verb_state_free(s);
 }

@@ -23,6 +23,9 @@ struct verb_state {
         /* user-act.c: engine thread */
         struct list acts;
         uint64_t n_parts; /* so far */
+        /* drain.c: engine thread */
+        bool draining;
+        struct list drains;
 };
 
 /* --- user-act.c: what is done to all conversations of a user is done by requests of the engine's own --- */

@@ -130,5 +130,8 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         return 0;
 }
 
-const struct verb verb_fork = {
-        .own_size = sizeof(struct child), .deinit = deinit, .act = act, .hold = HOLD_NOT};
+const struct verb verb_fork = {.works = true,
+        .own_size = sizeof(struct child),
+        .deinit = deinit,
+        .act = act,
+        .hold = HOLD_NOT};

@@ -511,7 +511,8 @@ static void start(struct engine *engine, struct request *request) {
                 request_submit(engine, request, import_run, import_done);
 }
 
-const struct verb verb_import = {.own_size = sizeof(struct transfer *),
+const struct verb verb_import = {.works = true,
+        .own_size = sizeof(struct transfer *),
         .deinit = transfer_deinit,
         .start = start,
         .act = act,

@@ -132,6 +132,7 @@ static size_t fill(struct engine *engine, const struct readings *f, struct engin
                 {"requests_active", f->run.n_active},
                 {"requests_queued", f->run.n_queued},
                 {"requests_waiting", f->n_turns},
+                {"draining", engine->verbs->draining},
                 {"requests_parked", c->parked},
                 {"forks", c->forks},
                 {"steps", c->steps},

@@ -130,5 +130,8 @@ static void deinit(struct engine *engine, struct request *request) {
         tok_ids_deinit(input_of(request));
 }
 
-const struct verb verb_open = {
-        .own_size = sizeof(struct tok_ids), .init = init, .deinit = deinit, .start = start};
+const struct verb verb_open = {.works = true,
+        .own_size = sizeof(struct tok_ids),
+        .init = init,
+        .deinit = deinit,
+        .start = start};

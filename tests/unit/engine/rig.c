@@ -261,6 +261,9 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->more = ev->users.more;
                 a->after_value = ev->users.after_value;
                 break;
+        case ENGINE_DRAINED:
+                a->n_requests = ev->drained.n_requests;
+                break;
         case ENGINE_USER_ACTED:
                 a->owner = ev->acted.owner;
                 a->n_convs = ev->acted.n_convs;

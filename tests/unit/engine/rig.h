@@ -67,7 +67,7 @@ struct answer {
         size_t n_users;
         bool more;
         uint64_t after_value;
-        uint64_t n_convs, n_tokens_acted, n_requests, n_busy; /* USER_ACTED */
+        uint64_t n_convs, n_tokens_acted, n_requests, n_busy; /* USER_ACTED; DRAINED: n_requests */
 };
 void answer_reset(struct answer *a);
 
