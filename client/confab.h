@@ -99,7 +99,8 @@ enum confab_verb {
         CONFAB_SETTINGS,    /* what the daemon runs with, and where that was given */
         CONFAB_USERS,       /* what each user has and does */
         CONFAB_ACT_ON_USER, /* user_act, on all that a user or a tenant has */
-        CONFAB_DRAIN /* take no new work, and answer when all is on disk; or (off) take work again */
+        CONFAB_DRAIN, /* take no new work, and answer when all is on disk; or (off) take work again */
+        CONFAB_BACKUP /* all conversations of all users as a tar archive, in chunks; see confab_backup() */
 };
 
 /* Numbers as on the wire. */
@@ -400,7 +401,7 @@ enum confab_event_kind {
         CONFAB_EVENT_TOKENS,        /* final: tokenize */
         CONFAB_EVENT_MODEL_INFO,    /* final */
         CONFAB_EVENT_STATS,         /* final */
-        CONFAB_EVENT_EXPORTED,      /* final */
+        CONFAB_EVENT_EXPORTED,      /* final: export, backup */
         CONFAB_EVENT_NOTICE,        /* watch */
         CONFAB_EVENT_CHUNK,      /* export with in_stream: bytes of the file, one after the other */
         CONFAB_EVENT_FOUND,      /* final: find */
@@ -798,6 +799,9 @@ CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, conf
 typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
 CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
         confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
+/* For root and the daemon's admin group: write a backup of all conversations, a tar archive, in the same way. */
+CONFAB_PUBLIC int confab_backup(struct confab *c, confab_write_fn write, void *userdata,
+        struct confab_exported *ret, struct confab_error *e);
 /* As confab_import(), without descriptors. @read gives up to @size bytes of the file: their number, 0 at the
  * end; negative: the import ends with "cancelled". */
 typedef ptrdiff_t (*confab_read_fn)(void *userdata, void *data, size_t size);

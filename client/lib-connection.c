@@ -87,6 +87,7 @@ static const enum confab_event_kind results[] = {
         [CONFAB_USERS] = CONFAB_EVENT_USERS,
         [CONFAB_ACT_ON_USER] = CONFAB_EVENT_USER_ACTED,
         [CONFAB_DRAIN] = CONFAB_EVENT_DRAINED,
+        [CONFAB_BACKUP] = CONFAB_EVENT_EXPORTED,
 };
 
 static bool kind_fits(const struct pending *p, const struct confab_event *event) {
@@ -95,7 +96,7 @@ static bool kind_fits(const struct pending *p, const struct confab_event *event)
         if (event->kind == CONFAB_EVENT_NOTICE)
                 return p->verb == CONFAB_WATCH;
         if (event->kind == CONFAB_EVENT_CHUNK)
-                return p->verb == CONFAB_EXPORT && p->in_stream;
+                return (p->verb == CONFAB_EXPORT || p->verb == CONFAB_BACKUP) && p->in_stream;
         return (p->verb == CONFAB_CONTINUE || p->verb == CONFAB_ATTACH) && !event->final;
 }
 
@@ -552,8 +553,11 @@ int confab_submit(struct confab *c, const struct confab_request *from, confab_ev
         p = calloc(1, sizeof(*p));
         if (!p)
                 return error_set(e, CONFAB_NO_MEMORY, true, "no memory for a request");
-        *p = (struct pending){
-                .id = id, .verb = r.verb, .in_stream = r.in_stream, .fn = fn, .userdata = userdata};
+        *p = (struct pending){.id = id,
+                .verb = r.verb,
+                .in_stream = r.in_stream || r.verb == CONFAB_BACKUP,
+                .fn = fn,
+                .userdata = userdata};
         if (map_add_u64(c->pending, id, p, &err) < 0) {
                 free(p);
                 return error_from_err(e, &err);

@@ -46,6 +46,7 @@ struct draft {
                 Confab__V1__Users users;
                 Confab__V1__ActOnUser act_on_user;
                 Confab__V1__Drain drain;
+                Confab__V1__Backup backup;
         };
 };
 
@@ -624,6 +625,11 @@ static int draft_drain(struct draft *d, struct err *e) {
         return 0;
 }
 
+static int draft_backup(struct draft *d, struct err *e) {
+        BEGIN(d, backup, backup, BACKUP);
+        return 0;
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -650,6 +656,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_USERS] = draft_users,
         [CONFAB_ACT_ON_USER] = draft_act_on_user,
         [CONFAB_DRAIN] = draft_drain,
+        [CONFAB_BACKUP] = draft_backup,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

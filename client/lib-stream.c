@@ -29,24 +29,37 @@ static void see_export(void *userdata, const struct confab_event *event) {
         confab_cancel(x->c, event->request, NULL);
 }
 
-int confab_export_stream(struct confab *c, const struct confab_request *from, confab_write_fn write,
+static int receive(struct confab *c, const struct confab_request *r, confab_write_fn write,
         void *userdata, struct confab_exported *ret, struct confab_error *e) {
         struct export x = {.c = c, .write = write, .userdata = userdata};
+        int k = confab_call(c, r, see_export, &x, e);
+
+        if (x.stopped)
+                return error_set(e, CONFAB_CANCELLED, false, "the export's receiver has ended it");
+        if (k == 0 && ret)
+                *ret = x.exported;
+        return k;
+}
+
+int confab_export_stream(struct confab *c, const struct confab_request *from, confab_write_fn write,
+        void *userdata, struct confab_exported *ret, struct confab_error *e) {
         struct confab_request r;
         struct err err;
-        int k;
 
         if (request_normalise(&r, from, &err) < 0)
                 return error_from_err(e, &err);
         r.size = sizeof(r);
         r.verb = CONFAB_EXPORT;
         r.in_stream = true;
-        k = confab_call(c, &r, see_export, &x, e);
-        if (x.stopped)
-                return error_set(e, CONFAB_CANCELLED, false, "the export's receiver has ended it");
-        if (k == 0 && ret)
-                *ret = x.exported;
-        return k;
+        return receive(c, &r, write, userdata, ret, e);
+}
+
+int confab_backup(struct confab *c, confab_write_fn write, void *userdata,
+        struct confab_exported *ret, struct confab_error *e) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+
+        r.verb = CONFAB_BACKUP;
+        return receive(c, &r, write, userdata, ret, e);
 }
 
 /* ---- import ---- */

@@ -25,6 +25,10 @@ void audit_log(struct request *request, struct engine_event *event) {
                         (unsigned long long)event->acted.n_requests,
                         (unsigned long long)event->acted.n_busy);
                 break;
+        case ENGINE_EXPORTED:
+                snprintf(result, sizeof(result), "made, bytes: %llu",
+                        (unsigned long long)event->exported.size);
+                break;
         case ENGINE_DRAINED:
                 snprintf(result, sizeof(result), "done, requests cancelled: %llu",
                         (unsigned long long)event->drained.n_requests);

@@ -23,7 +23,8 @@ static size_t exports_in_flight(const struct peer *p, bool in_stream) {
         list_for_each (it, &p->in_flight.requests) {
                 const struct request *r = list_entry(it, struct request, link);
 
-                n += r->verb == ENGINE_EXPORT && r->in_stream == in_stream;
+                n += (r->verb == ENGINE_EXPORT || r->verb == ENGINE_BACKUP) &&
+                     r->in_stream == in_stream;
         }
         return n;
 }
@@ -38,6 +39,13 @@ int method_export(
                 return err_set(e, ERR_LIMIT, "%d exports were not received yet", CONN_FDS_SENT);
         out->without_memory = m->without_memory;
         return methods_take_ref(m->conversation, out, e);
+}
+
+int method_backup(
+        struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
+        int r = methods_need_admin(p, e);
+
+        return r < 0 ? r : streams_admit(p, exports_in_flight(p, true), e);
 }
 
 int method_import(

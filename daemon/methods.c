@@ -44,6 +44,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_USERS] = {ENGINE_USERS, method_users},
         [CONFAB__V1__REQUEST__VERB_ACT_ON_USER] = {ENGINE_ACT_ON_USER, method_act_on_user},
         [CONFAB__V1__REQUEST__VERB_DRAIN] = {ENGINE_DRAIN, method_drain},
+        [CONFAB__V1__REQUEST__VERB_BACKUP] = {ENGINE_BACKUP, method_backup},
 };
 
 /* Checks that come before the verb; a violation breaks the protocol. */
@@ -98,7 +99,8 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         r.verb = methods[in->verb_case].verb;
         n = methods[in->verb_case].fn(p, in, &r, e);
         asked.in_stream =
-                in->verb_case == CONFAB__V1__REQUEST__VERB_EXPORT && in->export->in_stream;
+                in->verb_case == CONFAB__V1__REQUEST__VERB_BACKUP ||
+                (in->verb_case == CONFAB__V1__REQUEST__VERB_EXPORT && in->export->in_stream);
         asked.detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
         if (n == 0 && r.own_file)
                 n = streams_upload(p, in->id, r.owner, r.name, asked.on_event, e);

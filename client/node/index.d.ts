@@ -575,4 +575,6 @@ export class Client {
   users(fields?: UsersFields, options?: Options): Promise<UsersResult>;
   actOnUser(fields: ActOnUserFields, options?: Options): Promise<UserActed>;
   drain(fields?: DrainFields, options?: Options): Promise<Drained>;
+  /** The bytes of a tar archive with all conversations of all users. */
+  backup(options?: Options): Exporting;
 }

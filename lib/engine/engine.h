@@ -234,6 +234,7 @@ enum engine_verb {
         ENGINE_USERS,       /* administrators: what each owner has and does (verbs/users.c) */
         ENGINE_ACT_ON_USER, /* administrators: cancel, evict, purge (verbs/user-act.c) */
         ENGINE_DRAIN,       /* administrators: take no new work (verbs/drain.c) */
+        ENGINE_BACKUP,      /* administrators: a copy of all conversations (verbs/backup.c) */
         ENGINE_N_VERBS
 };
 
@@ -713,7 +714,7 @@ enum engine_event_kind {
         ENGINE_TOKENS,       /* final: tokenize */
         ENGINE_INFO,         /* final: model_info */
         ENGINE_STATS_RESULT, /* final */
-        ENGINE_EXPORTED,     /* final */
+        ENGINE_EXPORTED,     /* final: export, backup */
         ENGINE_OWNER,        /* final: tenant */
         ENGINE_NOTICE,       /* watch */
         ENGINE_BYTES,        /* final: read file */

@@ -149,8 +149,12 @@ export class Client {
   // ---- export and import ----
 
   export(conversation, fields = {}, options = {}) {
+    return this.#file('export', { ...fields, conversation, inStream: true }, options);
+  }
+
+  #file(verb, fields, options) {
     const exporting = new Exporting(this.#connection, (queue) => this.#stream(
-      'export', { ...fields, conversation, inStream: true }, options, queue, (kind, body, size) => {
+      verb, fields, options, queue, (kind, body, size) => {
         if (kind === 'exported') {
           exporting.exported = body;
         } else if (body.data?.length > 0) {
@@ -229,6 +233,10 @@ export class Client {
 
   drain(fields = {}, options = {}) {
     return this.#call('drain', fields, options).answer;
+  }
+
+  backup(options = {}) {
+    return this.#file('backup', {}, options);
   }
 
   // ---- requests ----

@@ -29,4 +29,5 @@ export const VERBS = {
   users: { before: [], result: 'users' },
   actOnUser: { before: [], result: 'userActed' },
   drain: { before: [], result: 'drained' },
+  backup: { before: ['chunk'], result: 'exported' },
 };

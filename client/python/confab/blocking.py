@@ -202,6 +202,7 @@ class Client:
     attach = _replied(verbs.attach)
     watch = _streamed(verbs.watch)
     export_stream = _streamed(verbs.export_stream)
+    backup = _streamed(verbs.backup)
 
     def import_(self, source: Union[bytes, BinaryIO], name: Optional[str] = None) -> messages.Conversation:
         """Makes a conversation of an exported file: bytes, or an open binary file from its position on. It is

@@ -325,3 +325,8 @@ def drain(*, off: bool = False, timeout: Optional[float] = None) -> Call[NoRetur
     is cancelled. With `off`, takes work again."""
     usec = None if timeout is None else round(timeout * 1e6)
     return Call('drain', pb.Drain(off=off, timeout_usec=usec), 'drained')
+
+
+def backup() -> Call[bytes, pb.Exported]:
+    """All conversations of all users, a tar archive, in pieces (bytes). The result is the Exported message."""
+    return Call('backup', pb.Backup(), 'exported', frozenset(('chunk',)), take_event=lambda chunk: chunk.data)

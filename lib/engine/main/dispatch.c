@@ -62,6 +62,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_FIND] = &verb_find,
         [ENGINE_USERS] = &verb_users,
         [ENGINE_DRAIN] = &verb_drain,
+        [ENGINE_BACKUP] = &verb_backup,
         [ENGINE_ACT_ON_USER] = &verb_user_act,
 };
 

@@ -138,7 +138,10 @@ int state_open_register(struct engine *engine, struct err *e) {
         snprintf(path, sizeof(path), "%s/register.db", engine->state_dir);
         snprintf(spill_dir, sizeof(spill_dir), "%s/spill", engine->state_dir);
         r = engine_tell(engine, &now, e);
-        return r < 0 ? r : open_store(engine, path, spill_dir, e);
+        if (r < 0)
+                return r;
+        backup_sweep(engine);
+        return open_store(engine, path, spill_dir, e);
 }
 
 int state_open_spill(struct engine *engine, struct err *e) {

@@ -23,6 +23,8 @@ struct verb_state {
         /* user-act.c: engine thread */
         struct list acts;
         uint64_t n_parts; /* so far */
+        /* backup.c */
+        atomic_bool backing; /* a backup is under way */
         /* drain.c: engine thread */
         bool draining;
         struct list drains;

@@ -6,10 +6,10 @@
  */
 #include "engine/run/run.h"
 
-extern const struct verb verb_cancel, verb_carry, verb_close, verb_drain, verb_evict, verb_export,
-        verb_find, verb_fork, verb_get, verb_import, verb_list, verb_model_info, verb_open,
-        verb_publish, verb_read_file, verb_rewind, verb_stats, verb_tenant, verb_tokenize,
-        verb_update, verb_user_act, verb_users, verb_watch, verb_write_file;
+extern const struct verb verb_backup, verb_cancel, verb_carry, verb_close, verb_drain, verb_evict,
+        verb_export, verb_find, verb_fork, verb_get, verb_import, verb_list, verb_model_info,
+        verb_open, verb_publish, verb_read_file, verb_rewind, verb_stats, verb_tenant,
+        verb_tokenize, verb_update, verb_user_act, verb_users, verb_watch, verb_write_file;
 
 /* State shared by verbs. NULL without memory. */
 struct verb_state *verb_state_new(void);
@@ -24,6 +24,9 @@ uint64_t sweep_step(struct engine *engine);
 
 /* Go on with what administrators do to users. As watch_step(). */
 uint64_t user_act_step(struct engine *engine);
+
+/* Remove what a backup has left that a crash has cut off. While the state folder is opened. */
+void backup_sweep(struct engine *engine);
 
 /* Whether new work is refused: @e says so. Engine thread. */
 bool drain_refuses(struct engine *engine, const struct verb *verb, struct err *e);
