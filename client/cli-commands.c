@@ -36,6 +36,7 @@ const struct cli_command *const cli_commands[] = {
         &cmd_model,
         &cmd_tokenize,
         &cmd_acp,
+        &cmd_admin,
         &cmd_help,
         NULL,
 };

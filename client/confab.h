@@ -799,7 +799,8 @@ CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, conf
 typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
 CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
         confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
-/* For root and the daemon's admin group: write a backup of all conversations, a tar archive, in the same way. */
+/* For root and the daemon's admin group: write a backup of all conversations of all users, a tar archive, as
+ * confab_export_stream() writes an export. @ret may be NULL. */
 CONFAB_PUBLIC int confab_backup(struct confab *c, confab_write_fn write, void *userdata,
         struct confab_exported *ret, struct confab_error *e);
 /* As confab_import(), without descriptors. @read gives up to @size bytes of the file: their number, 0 at the

@@ -31,7 +31,7 @@ void event_json_settings(struct json *j, const struct confab_settings *settings)
         json_object_end(j);
 }
 
-static void put_user(struct json *j, const struct confab_user *u) {
+void event_json_user(struct json *j, const struct confab_user *u) {
         json_object_begin(j);
         json_put_key_u64(j, "uid", u->uid);
         if (u->tenant)
@@ -55,7 +55,7 @@ void event_json_users(struct json *j, const struct confab_users *users) {
         json_put_key(j, "users");
         json_array_begin(j);
         for (size_t i = 0; i < users->n_users; i++)
-                put_user(j, &users->users[i]);
+                event_json_user(j, &users->users[i]);
         json_array_end(j);
         json_put_key_bool(j, "more", users->more);
         if (users->cursor)

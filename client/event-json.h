@@ -37,6 +37,7 @@ void event_json_tokenized(struct json *j, const struct confab_tokens *tokens);
 void event_json_model(struct json *j, const struct confab_model_info *model);
 void event_json_stats(struct json *j, const struct confab_stats *stats);
 void event_json_settings(struct json *j, const struct confab_settings *settings);
+void event_json_user(struct json *j, const struct confab_user *user);
 void event_json_users(struct json *j, const struct confab_users *users);
 void event_json_drained(struct json *j, const struct confab_drained *drained);
 void event_json_user_acted(struct json *j, const struct confab_user_acted *acted);

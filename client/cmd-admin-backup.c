@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* The file appears under its name when it is complete and on disk. */
+#include "base/err.h"
+#include "base/file.h"
+#include "client/cli-commands.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+struct writing {
+        int fd;
+        struct err err; /* of the first failure to write; code 0: none */
+};
+
+static int write_some(void *userdata, const void *data, size_t size) {
+        struct writing *w = userdata;
+
+        return file_write(w->fd, data, size, &w->err) < 0 ? -1 : 0;
+}
+
+static int receive(struct cli *cli, int fd, struct confab_exported *ret) {
+        struct writing w = {.fd = fd};
+        struct confab_error e;
+        int status = cli_connect(cli);
+
+        if (status)
+                return status;
+        if (confab_backup(cli->confab, write_some, &w, ret, &e) == 0)
+                return 0;
+        if (w.err.code && w.err.sys == EPIPE)
+                return CLI_BROKEN_PIPE;
+        if (w.err.code)
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot write the backup: %s",
+                        strerrordesc_np(w.err.sys));
+        return cli_fail(cli, &e);
+}
+
+/* Sync @fd, and give the file @temporary its name. */
+static int complete(struct cli *cli, int fd, const char *temporary, const char *path) {
+        struct err e;
+
+        if (fsync(fd) < 0 || rename(temporary, path) < 0)
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot write '%s': %s", path,
+                        strerrordesc_np(errno));
+        if (file_sync_parent(path, &e) < 0)
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "%s", e.msg);
+        return 0;
+}
+
+static int to_file(struct cli *cli, const char *path) {
+        _cleanup_(freep) char *temporary = NULL;
+        _cleanup_(closep) int fd = -1;
+        struct confab_exported exported = {};
+        char size[16];
+        int status;
+
+        if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+                temporary = NULL;
+                return cli_error(cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
+        }
+        fd = mkostemp(temporary, O_CLOEXEC); /* 0600 */
+        if (fd < 0)
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot make '%s': %s", temporary,
+                        strerrordesc_np(errno));
+        status = receive(cli, fd, &exported);
+        if (status == 0)
+                status = complete(cli, fd, temporary, path);
+        if (status) {
+                unlink(temporary);
+                return status;
+        }
+        if (cli->json) {
+                struct json j;
+
+                json_init(&j, &cli->out);
+                json_object_begin(&j);
+                json_put_key_string(&j, "file", path);
+                json_put_key_u64(&j, "size", exported.size);
+                json_object_end(&j);
+                cli_json_end(cli, &j);
+        } else {
+                cli_name(cli, path);
+                cli_printf(cli, ": %s\n", human_size(size, exported.size));
+        }
+        return 0;
+}
+
+static int run(struct cli *cli) {
+        const char *path = cli->args[0];
+        struct confab_exported exported;
+
+        if (strcmp(path, "-") != 0)
+                return to_file(cli, path);
+        if (cli->out_tty)
+                return cli_usage(cli, "a backup is not for a terminal: write it to a file");
+        return receive(cli, STDOUT_FILENO, &exported);
+}
+
+const struct cli_command cmd_admin_backup = {
+        .name = "backup",
+        .args = "FILE|-",
+        .min_args = 1,
+        .max_args = 1,
+        .summary = "Write all conversations of all users to a tar archive",
+        .help = "As of one moment, while the daemon goes on. The archive has transcripts and "
+                "tokens, and the key of "
+                "exports: keep it secret. Memory is not in it, since it can be computed again.",
+        .run = run,
+};
