@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""admin.py CONFABD CONFAB SOURCE: an administrator's day with confab admin, on the real daemon: status, settings, users, acts on
+users and tenants, drain, backup, restore into another folder, and the journal of it.
+
+What is compared: after a restore, replies of the restored conversations are those of the first daemon, token for token."""
+import json
+import os
+import pathlib
+import pwd
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+confabd, confab, source = sys.argv[1:4]
+MODEL = f'{source}/models/confab-small.q8_0.gguf'
+ME = pwd.getpwuid(os.getuid()).pw_name
+WIDTH = 512  # of a block of a tar archive
+
+
+def need(ok, words):
+    if not ok:
+        sys.exit(f'FAILED: {words}')
+
+
+class Daemon:
+    def __init__(self, folder, name):
+        self.folder, self.socket, self.state = folder, f'{folder}/{name}.socket', f'{folder}/{name}.state'
+        self.config, self.log, self.process = f'{folder}/{name}.conf', f'{folder}/{name}.log', None
+
+    def start(self):
+        args = [confabd, '--model', MODEL, '--socket', self.socket, '--state', self.state, '--config', self.config]
+        with open(self.log, 'ab') as log:
+            self.process = subprocess.Popen(args, stderr=log)
+        deadline = time.monotonic() + 60
+        while self.command('stats').returncode:
+            need(self.process.poll() is None and time.monotonic() < deadline, f'no daemon: {self.said()}')
+            time.sleep(0.02)
+
+    def said(self):
+        return pathlib.Path(self.log).read_text(errors='replace')
+
+    def stop(self):
+        self.process.terminate()
+        need(self.process.wait(60) == 0, f'the daemon did not end well: {self.said()}')
+
+    def command(self, *args, **how):
+        how = {'stdin': subprocess.DEVNULL, 'timeout': 120, **how}
+        return subprocess.run([confab, '--socket', self.socket, *args], capture_output=True, check=False, **how)
+
+    def run(self, *args, status=0):
+        done = self.command(*args, text=True)
+        need(done.returncode == status, f'{args}: status {done.returncode}: {done.stdout}{done.stderr}')
+        return done.stdout
+
+    def json(self, *args):
+        return json.loads(self.run('--json', *args))
+
+    def say(self, *args):
+        lines = self.run('--json', *args, '--max-tokens', '12', '--ignore-eos', '--seed', '7').splitlines()
+        return [t['token'] for e in map(json.loads, lines) if e['event'] == 'delta' for t in e['tokens']]
+
+    def users(self, *args):
+        return {(u['uid'], u.get('tenant')): u for u in self.json('admin', 'users', *args)['users']}
+
+
+def look(daemon, config):
+    """Status, settings, users."""
+    status = daemon.run('admin', 'status')
+    need('confab-small' in status and 'up ' in status and ME in status, f'status: {status}')
+    whole = daemon.json('admin', 'status')
+    need({'server', 'settings', 'model', 'stats', 'most_ram'} <= whole.keys(), f'status: {whole.keys()}')
+    need('list-page = 7' in daemon.run('admin', 'settings') and f'{config}:2' in daemon.run('admin', 'settings', 'list-page'),
+         'where a setting was given')
+    need('disk-limit' not in daemon.run('admin', 'settings', '--changed'), 'a default is no change')
+    daemon.run('admin', 'settings', 'no-such-setting', status=3)
+    pathlib.Path(config).write_text('# edited\nlist-page = 9\nthreads = 1\npool-size = 64M\ndisk-floor = 0\n')
+    text = daemon.run('admin', 'settings', '--changed')
+    need('now 9: needs a reload' in text and 'now 1: needs a restart' in text, f'pending: {text}')
+    need('wait for a restart: threads' in daemon.run('admin', 'status'), 'status tells what waits')
+    users = daemon.users()
+    own, tenant = users[os.getuid(), None], users[os.getuid(), 'anna']
+    need(own['conversations'] == 2 and own['tokens'] > 20 and own['tokens_decoded'] == 24, f'users: {own}')
+    need(tenant['conversations'] == 1 and tenant['tokens_decoded'] == 12, f'users: {tenant}')
+    need(list(daemon.users('--sort', 'conversations', '--limit', '1')) == [(os.getuid(), None)], 'sorted and cut')
+    need(f'{ME}:anna' in daemon.run('admin', 'users', ME), 'a tenant has its name')
+    daemon.run('admin', 'users', '--sort', 'height', status=2)
+    daemon.run('admin', 'users', 'nobody-of-this-name', status=3)
+    daemon.run('--as-uid', '1000', 'admin', 'status', status=1)
+
+
+def act(daemon):
+    need('3 conversations would be evicted' in daemon.run('admin', 'evict', ME, '--dry-run'), 'what would be evicted')
+    need('3 conversations evicted' in daemon.run('admin', 'evict', ME), 'evict')
+    need(daemon.users()[os.getuid(), None]['ram_bytes'] == 0, 'nothing is left in RAM')
+    daemon.run('admin', 'cancel', f'{ME}:anna')
+    daemon.run('admin', 'purge', f'{ME}:anna', status=2)
+    need('1 conversation would be deleted' in daemon.run('admin', 'purge', f'{ME}:anna', '--dry-run'), 'dry run')
+    need('1 conversation deleted' in daemon.run('admin', 'purge', f'{ME}:anna', '--yes'), 'purge')
+    need(daemon.json('--tenant', 'anna', 'ls')['conversations'] == [], 'the tenant starts with nothing')
+    daemon.run('admin', 'purge', f'{ME}:nobody', '--yes', status=3)
+    one = daemon.run('open').strip()
+    number = daemon.json('show', one)['id']
+    daemon.run('admin', 'close', one, status=2)
+    daemon.run('admin', 'close', f'#{number}')
+    daemon.run('show', one, status=3)
+
+
+def drain(daemon):
+    need('all memory is on disk' in daemon.run('admin', 'drain', '--timeout', '5'), 'drain')
+    refused = daemon.command('say', 'a', 'hello', text=True)
+    need(refused.returncode == 6 and 'drain --off' in refused.stderr, 'who is refused hears what to do')
+    need('DRAINED' in daemon.run('admin', 'status'), 'status tells it')
+    need(daemon.json('show', 'a')['n_turns'] == 2, 'reading goes on')
+    daemon.run('admin', 'drain', '--off')
+    need('DRAINED' not in daemon.run('admin', 'status'), 'status tells it')
+
+
+def spoilt(archive):
+    """Names and bytes of archives that are no backups."""
+    data = archive.read_bytes()
+    for at in (0, 100, WIDTH, WIDTH + 5000, len(data) - 3 * WIDTH, len(data) - 2 * WIDTH):
+        yield f'cut at {at}', data[:at]
+    for at in (0, 130, 150, WIDTH + 4096, data.index(b'export.key') + WIDTH + 3, data.index(b'"xxh64"') + 12):
+        yield f'flipped at {at}', data[:at] + bytes([data[at] ^ 1]) + data[at + 1:]
+    yield 'renamed', data.replace(b'export.key', b'export.kez')
+    yield 'twice', data[:data.index(b'confab-backup/export')] * 2
+    yield 'more behind', data + b'x'
+
+
+def backup(daemon, folder):
+    """A backup, archives that are none, a restore; the conversations go on as they would have."""
+    archive = pathlib.Path(folder, 'backup.tar')
+    daemon.run('admin', 'backup', str(archive))
+    need(archive.stat().st_mode & 0o777 == 0o600, 'a backup is for its owner alone')
+    with tarfile.open(archive) as tar:
+        need(tar.getnames() == ['confab-backup/register.db', 'confab-backup/export.key', 'confab-backup/MANIFEST.json'],
+             f'tar reads it: {tar.getnames()}')
+        manifest = json.load(tar.extractfile('confab-backup/MANIFEST.json'))
+    need(manifest['conversations'] == 2 and manifest['files'][0]['size'] > 4096, f'manifest: {manifest}')
+    need(not [name for name in os.listdir(daemon.state) if name.startswith('backup')], 'nothing is left in the state folder')
+    other = Daemon(folder, 'other')
+    pathlib.Path(other.config).write_text('')
+    target = pathlib.Path(other.state)
+    for name, data in spoilt(archive):
+        pathlib.Path(folder, 'spoilt.tar').write_bytes(data)
+        daemon.run('admin', 'restore', f'{folder}/spoilt.tar', other.state, status=1)
+        need(not target.exists() and not list(pathlib.Path(folder).glob('other.state*')), f'{name}: something is left')
+    daemon.run('admin', 'restore', str(archive), daemon.state, status=4)
+    target.mkdir(mode=0o755)
+    need('2 conversations' in daemon.run('admin', 'restore', str(archive), other.state), 'restore')
+    need(target.stat().st_mode & 0o777 == 0o700, 'the folder is for its owner alone')
+    daemon.run('admin', 'restore', str(archive), other.state, status=4)
+    other.start()
+    need('cannot be used' not in other.said(), f'the register names no memory: {other.said()}')
+    for name in 'a', 'b':
+        need(other.json('show', name)['turns'] == daemon.json('show', name)['turns'], f'{name}: another transcript')
+        need(other.say('say', name, 'And what then?') == daemon.say('say', name, 'And what then?'), f'{name}: goes on otherwise')
+    other.stop()
+
+
+def main():
+    if os.getuid() != 0 or not os.path.exists(MODEL):
+        print('SKIP: needs root, as administrators are, and the model')
+        return 77
+    with tempfile.TemporaryDirectory(prefix='confab-admin-') as folder:
+        daemon = Daemon(folder, 'main')
+        pathlib.Path(daemon.config).write_text('# mine\nlist-page = 7\nthreads = 2\npool-size = 64M\ndisk-floor = 0\n')
+        daemon.start()
+        try:
+            for name in 'a', 'b':
+                daemon.run('open', name)
+                daemon.say('say', name, f'Tell me of the river and of {name}.')
+            daemon.run('--tenant', 'anna', 'open', 'c')
+            daemon.say('--tenant', 'anna', 'say', 'c', 'Tell me of the birds.')
+            look(daemon, daemon.config)
+            act(daemon)
+            drain(daemon)
+            backup(daemon, folder)
+            journal = daemon.said()
+            for words in ('purging user 0, tenant \'anna\': conversations: 1', 'draining: done', 'taking work again',
+                          'backup of all conversations: made', 'administrator uid 0 (pid '):
+                need(words in journal, f'the journal has no "{words}": {journal}')
+            need(journal.count('notice: administrator') == 7, f'one line for each act, none for a look: {journal}')
+            daemon.stop()
+        finally:
+            if daemon.process.poll() is None:
+                daemon.process.kill()
+    return 0
+
+
+sys.exit(main())
