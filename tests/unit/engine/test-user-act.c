@@ -4,11 +4,27 @@
 
 #include "edit-rig.h"
 #include "rig.h"
+#include "store/store.h"
+#include "util/gate.h"
 #include "util/test.h"
 
 #define MANY 70 /* more than a page, far more than go at a time */
 
 static struct answer A, B, reply;
+static struct gate rewind_gate = GATE_INIT;
+
+int __real_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
+        const struct store_turn *last, const struct gap *gap, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
+int __wrap_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
+        const struct store_turn *last, const struct gap *gap, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
+int __wrap_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
+        const struct store_turn *last, const struct gap *gap, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e) {
+        gate_pass(&rewind_gate);
+        return __real_store_rewind(s, id, n_turns, last, gap, ret_revision, gone, e);
+}
 
 static uint64_t open_as(struct erig *r, uint64_t owner) {
         struct engine_request q = {.verb = ENGINE_OPEN, .owner = owner};
@@ -176,6 +192,42 @@ static void test_in_flight(void **state) {
         erig_close(&r);
 }
 
+/* A conversation is held by what cannot be cancelled: an eviction leaves it alone, a purge comes back for it. */
+static void test_in_use(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request rewind, purge = {.verb = ENGINE_ACT_ON_USER,
+                                              .admin = true,
+                                              .uid = 1000,
+                                              .user_act = ENGINE_USER_PURGE};
+        struct erig r;
+        uint64_t c;
+
+        erig_open(&r, &o);
+        c = say_as(&r, 1000);
+        say_as(&r, 1000);
+        rewind = erig_request(ENGINE_REWIND, c);
+        rewind.owner = 1000;
+        rewind.drop_turns = 1;
+        gate_close(&rewind_gate, 0);
+        erig_send(&r, &rewind, &reply);
+        gate_wait(&rewind_gate);
+        assert_int_equal(act_on(&r, 1000, NULL, ENGINE_USER_EVICT, false), ENGINE_USER_ACTED);
+        assert_int_equal(A.n_convs, 1);
+        assert_int_equal(A.n_busy, 1);
+        erig_send(&r, &purge, &A);
+        for (unsigned i = 0; i < 50; i++) /* turns of the engine thread */
+                erig_stat(&r, "requests");
+        assert_false(A.final);
+        gate_open(&rewind_gate);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_USER_ACTED);
+        assert_int_equal(A.n_convs, 2);
+        erig_wait(&r, &reply);
+        assert_false(is_there(&r, 1000, c));
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
 static void test_cancel(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
@@ -208,6 +260,7 @@ int main(void) {
                 cmocka_unit_test(test_purge_whom),
                 cmocka_unit_test(test_purge_many),
                 cmocka_unit_test(test_in_flight),
+                cmocka_unit_test(test_in_use),
                 cmocka_unit_test(test_cancel),
         };
 
