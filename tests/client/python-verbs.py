@@ -272,6 +272,35 @@ async def owners(connect, _from_socket):
             await connect(daemon.path, tenant='x' * 200)
 
 
+async def administration(connect, _from_socket):
+    if os.geteuid() != 0:
+        return
+    with Daemon() as daemon:
+        async with await connect(daemon.path) as client, await connect(daemon.path, uid=4321) as other:
+            await client.open('trip', sampling=GREEDY)
+            await client.continue_('trip', 'Hello!', max_tokens=5).text()
+            settings = {setting.name: setting for setting in (await client.settings()).settings}
+            need(settings['model'].origin == 'command line' and not settings['model'].pending, f'{settings["model"]}')
+            users = (await client.users(order='tokens')).users
+            need([(u.uid, u.conversations) for u in users][0] == (0, 1) and {u.uid for u in users} == {0, 4321}, f'{users}')
+            archive = b''
+            async for piece in client.backup():
+                archive += piece
+            need(archive.startswith(b'confab-backup/register.db\0') and b'"conversations":1' in archive, 'a backup')
+            need((await client.drain(timeout_usec=1000000)).requests == 0, 'drained')
+            with fails('shutdown') as errors:
+                await other.open('mine')
+            need(errors[0].retry, 'it will be possible again')
+            await client.drain(off=True)
+            await other.open('mine')
+            need((await client.act_on_user(4321, 'purge', dry_run=True)).conversations == 1, 'what there is')
+            need((await client.act_on_user(4321, 'purge')).conversations == 1, 'purged')
+            with fails('not_found'):
+                await other.get('mine')
+            with fails('permission'):
+                await other.users()
+
+
 async def no_daemon(connect, _from_socket):
     with Daemon() as daemon:
         daemon.kill()
@@ -289,4 +318,4 @@ async def no_daemon(connect, _from_socket):
 
 
 main(declared, words, *both(conversations), *both(replies), *both(inputs), *both(memory), *both(files),
-     *both(watching), *both(owners), *both(no_daemon))
+     *both(watching), *both(owners), *both(administration), *both(no_daemon))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The blocking client: the same methods as those of confab.Client, without asyncio and without threads.
 
-A method returns when its request has ended. continue_(), attach(), watch() and export_stream() submit their
+A method returns when its request has ended. continue_(), attach(), watch(), export_stream() and backup() submit their
 request at once and give a Stream, to be read with `for`; several may be read in turns, and other methods may be
 called in between. A Client belongs to one thread at a time. It reads its socket only while a method runs: when
 none does for long the daemon pauses what it writes.

@@ -2,7 +2,7 @@
 """The client for asyncio.
 
 All requests of a Client share one connection and run at the same time. Most methods are awaited and give
-their result. continue_(), attach(), watch() and export_stream() submit their request at once and give a Stream,
+their result. continue_(), attach(), watch(), export_stream() and backup() submit their request at once and give a Stream,
 to be read with `async for`. A Client belongs to the event loop that it was connected in.
 """
 from __future__ import annotations

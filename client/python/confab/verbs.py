@@ -320,11 +320,10 @@ def act_on_user(uid: int, act: Word, *, tenant: Optional[str] = None,
                 'user_acted')
 
 
-def drain(*, off: bool = False, timeout: Optional[float] = None) -> Call[NoReturn, pb.Drained]:
-    """Takes no new work, and answers when nothing runs and all memory is on disk. What still runs after `timeout` seconds
-    is cancelled. With `off`, takes work again."""
-    usec = None if timeout is None else round(timeout * 1e6)
-    return Call('drain', pb.Drain(off=off, timeout_usec=usec), 'drained')
+def drain(*, off: bool = False, timeout_usec: Optional[int] = None) -> Call[NoReturn, pb.Drained]:
+    """Takes no new work, and answers when nothing runs and all memory is on disk. What still runs after `timeout_usec`
+    microseconds is cancelled. With `off`, takes work again."""
+    return Call('drain', pb.Drain(off=off, timeout_usec=timeout_usec), 'drained')
 
 
 def backup() -> Call[bytes, pb.Exported]:

@@ -4,7 +4,7 @@
  * requests runs on it (open, say, evict, say again with a restore, fork, rewind, edit, warm,
  * get, publish, export, import, close; two prompts at the same time; old turns dropped; replies
  * with a constraint; tools; a conversation of another vocabulary carried over; checkpoints that are made,
- * thinned out, written, dropped and come back to). Each request ends
+ * thinned out, written, dropped and come back to; what administrators do). Each request ends
  * once, with a result or an error. Afterwards the engine works as before, and once the conversations
  * are closed nothing is left. Only some n are tried, so that the test takes seconds.
  */
@@ -207,6 +207,37 @@ static void requests(struct erig *r) {
                 erig_do(r, &q, &A);
         }
         erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
+/* What administrators do. One allocation fails: asked again it is done. */
+static void administering(struct erig *r) {
+        struct engine_request q = erig_say_request(0, QUESTION, 2);
+        char left[96];
+
+        if (erig_simple(r, ENGINE_OPEN, 0, &A) == ENGINE_CONV) {
+                q.conv_id = A.conv.id;
+                erig_do(r, &q, &A);
+        }
+        erig_simple(r, ENGINE_OPEN, 0, &A);
+        q = (struct engine_request){
+                .verb = ENGINE_USERS, .admin = true, .user_order = ENGINE_USERS_BY_RAM};
+        erig_do(r, &q, &A);
+        q = (struct engine_request){.verb = ENGINE_BACKUP, .admin = true};
+        if (erig_do(r, &q, &A) == ENGINE_EXPORTED)
+                answer_reset(&A);
+        snprintf(left, sizeof(left), "%s/backup.db", r->dir);
+        assert_true(access(left, F_OK) < 0);
+        q = (struct engine_request){.verb = ENGINE_DRAIN, .admin = true};
+        erig_do(r, &q, &A);
+        q.off = true;
+        if (erig_do(r, &q, &A) != ENGINE_DRAINED)
+                assert_int_equal(erig_do(r, &q, &A), ENGINE_DRAINED);
+        q = (struct engine_request){
+                .verb = ENGINE_ACT_ON_USER, .admin = true, .user_act = ENGINE_USER_EVICT};
+        erig_do(r, &q, &A);
+        q.user_act = ENGINE_USER_PURGE;
+        if (erig_do(r, &q, &A) != ENGINE_USER_ACTED)
+                assert_int_equal(erig_do(r, &q, &A), ENGINE_USER_ACTED);
 }
 
 /* Another owner: a tenant, as soon as one could be made. */
@@ -621,6 +652,11 @@ static void test_requests_write_behind(void **state) {
         run_requests(requests, fault_alloc_at, RUNS / 3, 0);
 }
 
+static void test_administering(void **state) {
+        erig_need_model();
+        run_requests(administering, fault_alloc_at, RUNS / 2, UINT32_MAX);
+}
+
 static void test_sharing(void **state) {
         erig_need_model();
         run_requests(sharing, fault_alloc_at, RUNS / 2, 0);
@@ -789,6 +825,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_requests),
                 cmocka_unit_test(test_requests_write_behind),
+                cmocka_unit_test(test_administering),
                 cmocka_unit_test(test_sharing),
                 cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_constrained),

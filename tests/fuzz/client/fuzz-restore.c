@@ -29,7 +29,8 @@ static size_t count(const char *path) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const struct restore_owner owner = {0};
-        char parent[] = "/tmp/confab-fuzz-XXXXXX", dir[64], name[96];
+        /* In memory: what is written is synced. */
+        char parent[] = "/dev/shm/confab-fuzz-XXXXXX", dir[64], name[96];
         struct restored restored;
         struct err e;
         int fd = memfd_create("backup", MFD_CLOEXEC);
