@@ -100,7 +100,10 @@ enum confab_verb {
         CONFAB_USERS,       /* what each user has and does */
         CONFAB_ACT_ON_USER, /* user_act, on all that a user or a tenant has */
         CONFAB_DRAIN, /* take no new work, and answer when all is on disk; or (off) take work again */
-        CONFAB_BACKUP /* all conversations of all users as a tar archive, in chunks; see confab_backup() */
+        CONFAB_BACKUP, /* all conversations of all users as a tar archive, in chunks; see confab_backup() */
+        /* Limits and their use: the own ones; for root and the daemon's admin group those of anybody, and
+         * changes of them */
+        CONFAB_QUOTA
 };
 
 /* Numbers as on the wire. */
@@ -263,13 +266,31 @@ struct confab_about {
         uint32_t expires_after; /* seconds without use until it is closed; 0: never */
 };
 
+/* Whose limits. One of has_uid and has_gid. */
+struct confab_quota_subject {
+        bool has_uid, has_gid;
+        uint32_t uid, gid; /* of a user; in place of it, of a group, whose members have the limit */
+        const char *tenant; /* with uid: of this tenant of the user; or NULL */
+        bool all_tenants;   /* with uid, in place of tenant: of all tenants of the user */
+};
+enum confab_quota_to {
+        CONFAB_QUOTA_VALUE, /* the limit is `value` */
+        CONFAB_QUOTA_NONE,  /* there is no limit */
+        CONFAB_QUOTA_CLEAR  /* no override: what is less special holds */
+};
+struct confab_quota_change {
+        const char *name; /* of a limit, as its setting is called: "max-conversations" */
+        enum confab_quota_to to;
+        uint64_t value; /* in the limit's unit; see struct confab_quota */
+};
+
 /* Initialise with CONFAB_REQUEST_INIT, which also tells the library the size that you compiled
  * with. Each verb ignores the fields that do not name it. */
 struct confab_request {
         size_t size;
         enum confab_verb verb;
 
-        /* The conversation, for all verbs but open, list, tokenize, model_info, stats, import and watch:
+        /* The conversation, for all verbs but open, list, tokenize, model_info, stats, import, watch and quota:
          * by id, or if that is 0 by name. For find optional: it looks at this one alone. */
         uint64_t conversation_id;
         const char *conversation;
@@ -382,6 +403,16 @@ struct confab_request {
         /* drain: cancel what still runs after this time; without it, wait for it. `off`: take work again. */
         bool has_timeout;
         uint64_t timeout_usec;
+        /* quota: whose limits; NULL: the own ones, which everybody may see. For other subjects, and for the fields
+         * below, others than root and the admin group get "permission". */
+        const struct confab_quota_subject *quota_subject;
+        /* quota: overrides to set or clear, of quota_subject, which must be given: [n_quota_changes], at most 64. All
+         * are made, or none. They hold at once, and survive a restart. The result has the subject's limits after it. */
+        const struct confab_quota_change *quota_changes;
+        size_t n_quota_changes;
+        /* quota: a page of all overrides that there are, in place of a subject's limits; `cursor` and `limit` as
+         * for list */
+        bool all_overrides;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -408,7 +439,8 @@ enum confab_event_kind {
         CONFAB_EVENT_SETTINGS,   /* final */
         CONFAB_EVENT_USERS,      /* final */
         CONFAB_EVENT_USER_ACTED, /* final: act_on_user */
-        CONFAB_EVENT_DRAINED     /* final: drain */
+        CONFAB_EVENT_DRAINED,    /* final: drain */
+        CONFAB_EVENT_QUOTAS      /* final: quota */
 };
 
 struct confab_bytes {
@@ -696,6 +728,39 @@ struct confab_drained {
         uint64_t n_requests; /* that were cancelled when the time was over */
 };
 
+/* Numbers as on the wire: why a limit is what it is. */
+enum confab_quota_origin {
+        CONFAB_QUOTA_ORIGIN_NONE,
+        CONFAB_QUOTA_ORIGIN_SETTING, /* no override */
+        CONFAB_QUOTA_ORIGIN_GROUP,
+        CONFAB_QUOTA_ORIGIN_USER,
+        CONFAB_QUOTA_ORIGIN_TENANTS, /* an override of all tenants of the user */
+        CONFAB_QUOTA_ORIGIN_TENANT
+};
+/* Stable lower-case names ("setting"); "unknown" for other numbers. */
+CONFAB_PUBLIC const char *confab_quota_origin_name(enum confab_quota_origin origin);
+
+/* One limit of one subject. */
+struct confab_quota {
+        struct confab_quota_subject subject;
+        const char *name; /* as its setting is called: "max-user-tokens" */
+        const char
+                *unit;   /* of value and used: "conversations", "tokens", "bytes", "percent", ... */
+        bool is_limited; /* else there is no limit, and value is 0 */
+        uint64_t value;
+        bool has_used; /* not where many have the limit (groups, all tenants), nor in lists of overrides */
+        uint64_t used; /* now; may be more than value, if that was lowered */
+        enum confab_quota_origin origin;
+        uint32_t gid;         /* of the group, with CONFAB_QUOTA_ORIGIN_GROUP */
+        uint64_t renews_usec; /* of a limit per day: when its use is 0 again, realtime; else 0 */
+};
+struct confab_quotas {
+        const struct confab_quota *items; /* [n_items] */
+        size_t n_items;
+        bool more;          /* all_overrides: ask again with cursor */
+        const char *cursor; /* where the next page begins; NULL: there is none */
+};
+
 struct confab_event {
         uint64_t request;
         enum confab_event_kind kind;
@@ -719,6 +784,7 @@ struct confab_event {
                 const struct confab_users *users;
                 const struct confab_user_acted *user_acted;
                 const struct confab_drained *drained;
+                const struct confab_quotas *quotas;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */

@@ -74,6 +74,48 @@ void event_json_list(
         json_object_end(j);
 }
 
+static void put_quota(struct json *j, const struct confab_quota *quota) {
+        const struct confab_quota_subject *subject = &quota->subject;
+
+        json_object_begin(j);
+        if (subject->has_uid)
+                json_put_key_u64(j, "uid", subject->uid);
+        if (subject->has_gid)
+                json_put_key_u64(j, "gid", subject->gid);
+        if (subject->tenant)
+                json_put_key_string(j, "tenant", subject->tenant);
+        if (subject->all_tenants)
+                json_put_key_bool(j, "all_tenants", true);
+        json_put_key_string(j, "name", quota->name);
+        json_put_key(j, "value");
+        if (quota->is_limited)
+                json_put_u64(j, quota->value);
+        else
+                json_put_null(j);
+        if (quota->has_used)
+                json_put_key_u64(j, "used", quota->used);
+        json_put_key_string(j, "unit", quota->unit);
+        json_put_key_string(j, "origin", confab_quota_origin_name(quota->origin));
+        if (quota->origin == CONFAB_QUOTA_ORIGIN_GROUP)
+                json_put_key_u64(j, "origin_gid", quota->gid);
+        if (quota->renews_usec)
+                json_put_key_u64(j, "renews_usec", quota->renews_usec);
+        json_object_end(j);
+}
+
+void event_json_quotas(struct json *j, const struct confab_quotas *quotas) {
+        json_object_begin(j);
+        json_put_key(j, "limits");
+        json_array_begin(j);
+        for (size_t i = 0; i < quotas->n_items; i++)
+                put_quota(j, &quotas->items[i]);
+        json_array_end(j);
+        json_put_key_bool(j, "more", quotas->more);
+        if (quotas->cursor)
+                json_put_key_string(j, "cursor", quotas->cursor);
+        json_object_end(j);
+}
+
 void event_json_found(
         struct json *j, const struct confab_found *found, enum event_json_seeds seeds) {
         json_object_begin(j);

@@ -88,6 +88,7 @@ static const enum confab_event_kind results[] = {
         [CONFAB_ACT_ON_USER] = CONFAB_EVENT_USER_ACTED,
         [CONFAB_DRAIN] = CONFAB_EVENT_DRAINED,
         [CONFAB_BACKUP] = CONFAB_EVENT_EXPORTED,
+        [CONFAB_QUOTA] = CONFAB_EVENT_QUOTAS,
 };
 
 static bool kind_fits(const struct pending *p, const struct confab_event *event) {

@@ -68,6 +68,13 @@ const char *confab_part_name(enum confab_part_kind kind) {
         return name_of(names, ARRAY_SIZE(names), kind);
 }
 
+const char *confab_quota_origin_name(enum confab_quota_origin origin) {
+        static const char *const names[] = {
+                "none", "setting", "group", "user", "tenants", "tenant"};
+
+        return name_of(names, ARRAY_SIZE(names), origin);
+}
+
 const char *confab_notice_name(enum confab_notice_kind kind) {
         static const char *const names[] = {"none", "model", "list_again", "opened", "forked",
                 "turn_begun", "turn_ended", "changed", "rewound", "evicted", "restored", "closed",

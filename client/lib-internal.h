@@ -41,6 +41,7 @@ struct view {
                 struct confab_stats stats;
                 struct confab_exported exported;
                 struct confab_notice notice;
+                struct confab_quotas quotas;
                 struct confab_bytes chunk;
                 struct confab_settings settings;
                 struct confab_users users;

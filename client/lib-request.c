@@ -47,7 +47,9 @@ struct draft {
                 Confab__V1__ActOnUser act_on_user;
                 Confab__V1__Drain drain;
                 Confab__V1__Backup backup;
+                Confab__V1__Quota quota;
         };
+        Confab__V1__QuotaSubject subject;
 };
 
 #define CHUNK_SIZE (256u << 10)
@@ -630,6 +632,80 @@ static int draft_backup(struct draft *d, struct err *e) {
         return 0;
 }
 
+static int put_subject(struct draft *d, struct err *e) {
+        const struct confab_quota_subject *s = d->from->quota_subject;
+
+        if (!s)
+                return 0;
+        if (s->has_uid == s->has_gid)
+                return err_set(e, ERR_INVALID, "limits are those of a user or of a group");
+        d->subject = (Confab__V1__QuotaSubject)CONFAB__V1__QUOTA_SUBJECT__INIT;
+        if (s->has_uid)
+                PUT(d->subject, uid, s->uid);
+        if (s->has_gid)
+                PUT(d->subject, gid, s->gid);
+        if (s->all_tenants)
+                PUT(d->subject, all_tenants, true);
+        d->quota.subject = &d->subject;
+        return put_string(&d->subject.tenant, s->tenant, "tenant's label", e);
+}
+
+static int put_change(
+        Confab__V1__QuotaChange *ret, const struct confab_quota_change *change, struct err *e) {
+        *ret = (Confab__V1__QuotaChange)CONFAB__V1__QUOTA_CHANGE__INIT;
+        switch (change->to) {
+        case CONFAB_QUOTA_VALUE:
+                ret->to_case = CONFAB__V1__QUOTA_CHANGE__TO_VALUE;
+                ret->value = change->value;
+                break;
+        case CONFAB_QUOTA_NONE:
+                ret->to_case = CONFAB__V1__QUOTA_CHANGE__TO_NONE;
+                ret->none = true;
+                break;
+        case CONFAB_QUOTA_CLEAR:
+                ret->to_case = CONFAB__V1__QUOTA_CHANGE__TO_CLEAR;
+                ret->clear = true;
+                break;
+        default:
+                return err_set(e, ERR_INVALID, "unknown kind of change of a limit");
+        }
+        return put_string(&ret->name, change->name, "name of a limit", e);
+}
+
+static int put_changes(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__QuotaChange *items;
+        int k;
+
+        if (r->n_quota_changes == 0)
+                return 0;
+        k = make_items(d, r->n_quota_changes, sizeof(*items), e);
+        if (k < 0)
+                return k;
+        items = d->items;
+        d->quota.changes = d->places;
+        d->quota.n_changes = r->n_quota_changes;
+        for (size_t i = 0; k == 0 && i < r->n_quota_changes; i++) {
+                d->quota.changes[i] = &items[i];
+                k = put_change(&items[i], &r->quota_changes[i], e);
+        }
+        return k;
+}
+
+static int draft_quota(struct draft *d, struct err *e) {
+        int r;
+
+        BEGIN(d, quota, quota, QUOTA);
+        if (d->from->all_overrides)
+                PUT(d->quota, overrides, true);
+        if (d->from->all_overrides && d->from->limit)
+                PUT(d->quota, limit, d->from->limit);
+        r = d->from->all_overrides ? put_string(&d->quota.cursor, d->from->cursor, "cursor", e) : 0;
+        if (r == 0)
+                r = put_subject(d, e);
+        return r < 0 ? r : put_changes(d, e);
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -657,6 +733,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_ACT_ON_USER] = draft_act_on_user,
         [CONFAB_DRAIN] = draft_drain,
         [CONFAB_BACKUP] = draft_backup,
+        [CONFAB_QUOTA] = draft_quota,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

@@ -487,6 +487,44 @@ static void view_notice(struct view *v, const Confab__V1__Notice *m) {
         v->event.notice = &v->notice;
 }
 
+static void view_quota(struct confab_quota *ret, const Confab__V1__QuotaLimit *m) {
+        *ret = (struct confab_quota){
+                .name = or_empty(m->name),
+                .unit = or_empty(m->unit),
+                .is_limited = m->has_value,
+                .value = m->value,
+                .has_used = m->has_used,
+                .used = m->used,
+                .origin = (enum confab_quota_origin)m->origin,
+                .gid = m->gid,
+                .renews_usec = m->renews_usec,
+        };
+        if (m->subject)
+                ret->subject = (struct confab_quota_subject){
+                        .has_uid = m->subject->has_uid,
+                        .has_gid = m->subject->has_gid,
+                        .uid = m->subject->uid,
+                        .gid = m->subject->gid,
+                        .tenant = m->subject->tenant,
+                        .all_tenants = m->subject->all_tenants,
+                };
+}
+
+static int view_quotas(struct view *v, const Confab__V1__Quotas *m, struct err *e) {
+        struct confab_quota *items = NULL;
+
+        if (m->n_limits) {
+                items = view_alloc(v, m->n_limits, sizeof(*items), e);
+                if (!items)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < m->n_limits; i++)
+                view_quota(&items[i], m->limits[i]);
+        v->quotas = (struct confab_quotas){items, m->n_limits, m->more, m->cursor};
+        v->event.quotas = &v->quotas;
+        return 0;
+}
+
 static int view_kind(struct view *v, enum confab_event_kind kind, bool final) {
         v->event.kind = kind;
         v->event.final = final;
@@ -525,6 +563,9 @@ int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
         case CONFAB__V1__EVENT__KIND_FOUND:
                 view_kind(v, CONFAB_EVENT_FOUND, true);
                 return view_found(v, m->found, e);
+        case CONFAB__V1__EVENT__KIND_QUOTAS:
+                view_kind(v, CONFAB_EVENT_QUOTAS, true);
+                return view_quotas(v, m->quotas, e);
         case CONFAB__V1__EVENT__KIND_TOKENIZE:
                 view_kind(v, CONFAB_EVENT_TOKENS, true);
                 return view_tokens(v, m->tokenize, e);

@@ -229,6 +229,7 @@ static bool changes_nothing(const struct own_call *own) {
         case CONFAB_TOKENIZE:
         case CONFAB_MODEL_INFO:
         case CONFAB_STATS:
+        case CONFAB_QUOTA:
         case CONFAB_ATTACH:
         case CONFAB_WATCH:
         case CONFAB_EXPORT:

@@ -16,6 +16,7 @@
 
 HANDLER(model, CONFAB_MODEL_INFO, OWN_ONE, .has_conversation = false)
 HANDLER(stats, CONFAB_STATS, OWN_ONE, .has_conversation = false)
+HANDLER(quota, CONFAB_QUOTA, OWN_ONE, .has_conversation = false)
 HANDLER(tokenize, CONFAB_TOKENIZE, OWN_ONE, .has_conversation = false)
 HANDLER(find, CONFAB_FIND, OWN_ONE, .has_conversation = false)
 HANDLER(watch, CONFAB_WATCH, OWN_WATCH, .has_conversation = false)
@@ -44,6 +45,7 @@ static const struct gateway_route routes[] = {
         {HTTP_GET, PREFIX "/models", own_handle_models, false},
         {HTTP_GET, PREFIX "/model", handle_model, false},
         {HTTP_GET, PREFIX "/stats", handle_stats, false},
+        {HTTP_GET, PREFIX "/quota", handle_quota, false},
         {HTTP_POST, PREFIX "/tokenize", handle_tokenize, false},
         {HTTP_POST, PREFIX "/find", handle_find, false},
         {HTTP_GET, PREFIX "/watch", handle_watch, false},

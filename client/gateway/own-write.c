@@ -95,6 +95,9 @@ int own_write_result(
         case CONFAB_EVENT_STATS:
                 event_json_stats(&json, event->stats);
                 break;
+        case CONFAB_EVENT_QUOTAS:
+                event_json_quotas(&json, event->quotas);
+                break;
         case CONFAB_EVENT_FOUND:
                 event_json_found(&json, event->found, EVENT_JSON_SEED_TEXT);
                 break;

@@ -27,6 +27,7 @@ export type Order = 'unspecified' | 'id' | 'updated';
 export type NoticeKind =
   'unspecified' | 'model' | 'list_again' | 'opened' | 'forked' | 'turn_begun' | 'turn_ended' | 'changed' | 'rewound' |
   'evicted' | 'restored' | 'closed' | 'pressure' | 'unknown';
+export type QuotaOrigin = 'unspecified' | 'setting' | 'group' | 'user' | 'tenants' | 'tenant' | 'unknown';
 
 /**
  * `code` is stable: those of docs/protocol.md, and of this side "no_daemon" (nobody listens), "disconnected" (the
@@ -266,6 +267,29 @@ export interface Found {
   nMessages?: number;
   otherSession?: boolean;
 }
+/** One of `uid` (with a tenant of it, or all of them) and `gid`. */
+export interface QuotaSubject {
+  uid?: number;
+  tenant?: string;
+  allTenants?: boolean;
+  gid?: number;
+}
+export interface QuotaLimit {
+  subject?: QuotaSubject;
+  name: string;
+  /** Not there: no limit. */
+  value?: bigint;
+  used?: bigint;
+  unit?: string;
+  origin: QuotaOrigin;
+  gid?: number;
+  renewsUsec?: bigint;
+}
+export interface Quotas {
+  limits: QuotaLimit[];
+  more: boolean;
+  cursor?: string;
+}
 export interface TokenizeResult {
   tokens: number[];
   pieces: Buffer[];
@@ -411,6 +435,21 @@ export interface AttachFields {
 export interface WatchFields {
   cursor?: string;
   allUsers?: boolean;
+}
+/** One of `value`, `none` and `clear`. */
+export interface QuotaChange {
+  name: string;
+  value?: BigIntLike;
+  none?: boolean;
+  clear?: boolean;
+}
+/** Without fields: the own limits. All else is for root and the daemon's admin group. */
+export interface QuotaFields {
+  subject?: QuotaSubject;
+  changes?: QuotaChange[];
+  overrides?: boolean;
+  cursor?: string;
+  limit?: number;
 }
 export interface FindFields {
   messages: Message[];
@@ -559,6 +598,7 @@ export class Client {
   modelInfo(options?: Options): Promise<ModelInfoResult>;
   /** The figures by name. */
   stats(options?: Options): Promise<Record<string, bigint>>;
+  quota(fields?: QuotaFields, options?: Options): Promise<Quotas>;
   publish(conversation: Ref, fields?: PublishFields, options?: Options): Promise<Conversation>;
   /** The bytes of the file. */
   export(conversation: Ref, fields?: ExportFields, options?: Options): Exporting;

@@ -239,6 +239,11 @@ export class Client {
     return this.#file('backup', {}, options);
   }
 
+  // Limits and their use: the own ones, or those of `subject`.
+  quota(fields = {}, options = {}) {
+    return this.#call('quota', fields, options).answer;
+  }
+
   // ---- requests ----
 
   // A request with one answer: {id, answer, cancel()}. An abort rejects at once; whether the daemon did what was

@@ -24,6 +24,7 @@ export const VERBS = {
   carry: conversation,
   attach: reply,
   watch: { before: ['notice'], result: 'empty' },
+  quota: { before: [], result: 'quotas' },
   find: { before: [], result: 'found' },
   settings: { before: [], result: 'settings' },
   users: { before: [], result: 'users' },

@@ -197,6 +197,7 @@ class Client:
     users = _called(verbs.users)
     act_on_user = _called(verbs.act_on_user)
     drain = _called(verbs.drain)
+    quota = _called(verbs.quota)
     export = _called(verbs.export)
     continue_ = _replied(verbs.continue_)
     attach = _replied(verbs.attach)

@@ -188,6 +188,7 @@ class Client:
     users = _awaited(verbs.users)
     act_on_user = _awaited(verbs.act_on_user)
     drain = _awaited(verbs.drain)
+    quota = _awaited(verbs.quota)
     export = _awaited(verbs.export)
     continue_ = _replied(verbs.continue_)
     attach = _replied(verbs.attach)

@@ -329,3 +329,26 @@ def drain(*, off: bool = False, timeout_usec: Optional[int] = None) -> Call[NoRe
 def backup() -> Call[bytes, pb.Exported]:
     """All conversations of all users, a tar archive, in pieces (bytes). The result is the Exported message."""
     return Call('backup', pb.Backup(), 'exported', frozenset(('chunk',)), take_event=lambda chunk: chunk.data)
+
+
+def _change(name: str, to: Union[int, str, None]) -> pb.QuotaChange:
+    if to is None:
+        return pb.QuotaChange(name=name, clear=True)
+    if to == 'none':
+        return pb.QuotaChange(name=name, none=True)
+    if isinstance(to, str):
+        raise ValueError(f"{name} is a number, 'none' or None, not '{to}'")
+    return pb.QuotaChange(name=name, value=to)
+
+
+def quota(subject: Union[pb.QuotaSubject, Fields, None] = None,
+          changes: Optional[Mapping[str, Union[int, str, None]]] = None, *, overrides: bool = False,
+          cursor: Optional[str] = None, limit: Optional[int] = None) -> Call[NoReturn, pb.Quotas]:
+    """Limits and their use: the own ones, or those of `subject` (uid, tenant, all_tenants, gid). `changes` sets
+    overrides of the subject: the limits' names with a number, 'none' (no limit) or None (no override). `overrides`
+    lists all there are, a page at a time. All but the own limits is for root and the daemon's admin group."""
+    if subject is not None and not isinstance(subject, pb.QuotaSubject):
+        subject = pb.QuotaSubject(**subject)
+    body = pb.Quota(subject=subject, changes=[_change(name, to) for name, to in (changes or {}).items()],
+                    overrides=overrides or None, cursor=cursor, limit=limit)
+    return Call('quota', body, 'quotas')

@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
         if (size < 1)
                 return 0;
-        verb = CONFAB_OPEN + data[0] % CONFAB_FIND;
+        verb = CONFAB_OPEN + data[0] % CONFAB_QUOTA;
         if (fields_parse(&body, (const char *)data + 1, size - 1, &e) == 0)
                 read_body(verb, body);
         else

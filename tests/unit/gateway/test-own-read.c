@@ -86,7 +86,7 @@ static void check_field(const struct own_field *field, enum confab_verb verb) {
 
 static void test_simple(void **state) {
         for (const struct own_field *field = own_fields; field->name; field++)
-                for (int verb = CONFAB_OPEN; verb <= CONFAB_FIND; verb++)
+                for (int verb = CONFAB_OPEN; verb <= CONFAB_QUOTA; verb++)
                         if (field->type != OWN_OTHER && field->verbs & 1u << verb)
                                 check_field(field, (enum confab_verb)verb);
 }
