@@ -498,10 +498,24 @@ static int check_counters(struct check *x) {
         return r < 0 ? absorb(x, r, STORE_FINDING_FILE, 0, 0) : 0;
 }
 
+/* What the triggers keep is what there is. */
+static int check_usage(struct check *x) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_CHECK_USAGE, &x->err);
+
+        if (r < 0)
+                return r;
+        r = query_step(&q, &x->err);
+        if (r > 0)
+                report(x, STORE_FINDING_FILE, 0, 0,
+                        "the count of an owner's conversations or tokens is wrong");
+        return r < 0 ? absorb(x, r, STORE_FINDING_FILE, 0, 0) : 0;
+}
+
 int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
         struct store_census *ret, struct err *e) {
         static int (*const steps[])(struct check *) = {check_file, check_convs, check_records,
-                check_strays, check_on_disk, check_tags, check_search, check_counters};
+                check_strays, check_on_disk, check_tags, check_usage, check_search, check_counters};
         _cleanup_(read_endp) struct store *reading = NULL;
         struct check x = {.found = found, .arg = arg};
         int r = read_begin(&s, &reading, e);

@@ -221,6 +221,37 @@ static const char *const migrations[] = {
          " CHECK (pinned IN (0, 1));"),
         /* 9: closing one that was forked gives its forks to its own parent (conv.c). */
         "CREATE INDEX conversation_parent ON conversation (parent) WHERE parent > 0;",
+        /* 10: limits that administrators set (quota.c); what each owner has, so that looking for it looks at one
+         * row: the triggers keep the counts, whatever changes conversations. What was computed on `day`. */
+        "CREATE TABLE quota ("
+        " kind TEXT NOT NULL CHECK (kind IN ('user', 'group', 'tenants', 'tenant')),"
+        " number INTEGER NOT NULL,"
+        " label TEXT NOT NULL,"
+        " name TEXT NOT NULL,"
+        " value INTEGER,"
+        " PRIMARY KEY (kind, number, label, name)"
+        ") STRICT, WITHOUT ROWID;"
+        "CREATE TABLE usage ("
+        " owner INTEGER PRIMARY KEY,"
+        " n_conversations INTEGER NOT NULL DEFAULT 0,"
+        " n_tokens INTEGER NOT NULL DEFAULT 0,"
+        " day INTEGER NOT NULL DEFAULT 0,"
+        " day_tokens INTEGER NOT NULL DEFAULT 0"
+        ") STRICT;"
+        "INSERT INTO usage (owner, n_conversations, n_tokens)"
+        " SELECT uid, count(*), sum(n_tokens) FROM conversation GROUP BY uid;"
+        "CREATE TRIGGER usage_more AFTER INSERT ON conversation BEGIN"
+        " INSERT INTO usage (owner, n_conversations, n_tokens) VALUES (new.uid, 1, new.n_tokens)"
+        " ON CONFLICT (owner) DO UPDATE SET n_conversations = n_conversations + 1,"
+        " n_tokens = n_tokens + excluded.n_tokens; END;"
+        "CREATE TRIGGER usage_less AFTER DELETE ON conversation BEGIN"
+        " UPDATE usage SET n_conversations = n_conversations - 1, n_tokens = n_tokens - "
+        "old.n_tokens"
+        " WHERE owner = old.uid; END;"
+        "CREATE TRIGGER usage_changes AFTER UPDATE OF n_tokens ON conversation"
+        " WHEN new.n_tokens <> old.n_tokens BEGIN"
+        " UPDATE usage SET n_tokens = n_tokens + new.n_tokens - old.n_tokens"
+        " WHERE owner = new.uid; END;",
 };
 
 /* turn_hash() for the migration. */

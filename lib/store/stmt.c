@@ -332,6 +332,12 @@ static const char *const stmt_sql[STMT_N] = {
                 "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'record'), 0) "
                 "OR coalesce((SELECT max(number) FROM tenant), 0) > "
                 "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'tenant'), 0)",
+        [STMT_CHECK_USAGE] =
+                "SELECT 1 FROM (SELECT uid, count(*) AS n, sum(n_tokens) AS t FROM conversation "
+                "GROUP BY uid) c LEFT JOIN usage u ON u.owner = c.uid "
+                "WHERE u.n_conversations IS NOT c.n OR u.n_tokens IS NOT c.t "
+                "UNION ALL SELECT 1 FROM usage u WHERE (n_conversations <> 0 OR n_tokens <> 0) "
+                "AND NOT EXISTS (SELECT 1 FROM conversation c WHERE c.uid = u.owner) LIMIT 1",
         [STMT_LIST_HELD] = "SELECT " RECORD_COLUMNS ", l.n_valid, c.id, c.model_weights, "
                            "c.model_rules FROM record r JOIN link l ON l.record = r.id "
                            "JOIN conversation c ON c.id = l.conversation "
@@ -377,6 +383,26 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_OWNER_NEXT] = "SELECT uid FROM conversation WHERE uid >= ? ORDER BY uid LIMIT 1",
         [STMT_OWNER_CONVS] = "SELECT id, n_tokens, updated_usec FROM conversation "
                              "WHERE uid = ? AND id > ? ORDER BY id LIMIT ?",
+        [STMT_QUOTA_LIST] = "SELECT kind, number, label, name, value FROM quota "
+                            "ORDER BY kind, number, label, name",
+        [STMT_QUOTA_COUNT] = "SELECT count(*) FROM quota",
+        [STMT_QUOTA_SET] = "INSERT OR REPLACE INTO quota (kind, number, label, name, value) "
+                           "VALUES (?,?,?,?,?)",
+        [STMT_QUOTA_CLEAR] =
+                "DELETE FROM quota WHERE kind = ? AND number = ? AND label = ? AND name = ?",
+        [STMT_USAGE_GET] = "SELECT n_conversations, n_tokens, day, day_tokens FROM usage "
+                           "WHERE owner = ?",
+        [STMT_USAGE_WORK] =
+                "INSERT INTO usage (owner, day, day_tokens) VALUES (?1, ?2, ?3) "
+                "ON CONFLICT (owner) DO UPDATE SET "
+                "day_tokens = CASE day WHEN ?2 THEN day_tokens + ?3 ELSE ?3 END, day = ?2",
+        [STMT_USAGE_ENTER] = "INSERT INTO usage (owner) SELECT DISTINCT uid FROM conversation "
+                             "WHERE true ON CONFLICT DO NOTHING",
+        [STMT_USAGE_COUNT] =
+                "UPDATE usage SET n_conversations = (SELECT count(*) FROM conversation "
+                "WHERE uid = owner), n_tokens = (SELECT coalesce(sum(n_tokens), 0) "
+                "FROM conversation WHERE uid = owner)",
+        [STMT_USAGE_FORGET] = "DELETE FROM usage WHERE n_conversations = 0 AND day <> ?",
         [STMT_TENANT_FORGET] = "DELETE FROM tenant WHERE NOT EXISTS (SELECT 1 FROM conversation c "
                                "WHERE c.uid = tenant.number << 32 | tenant.uid)",
 };

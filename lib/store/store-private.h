@@ -140,6 +140,7 @@ enum store_stmt {
         STMT_CHECK_ON_DISK,
         STMT_CHECK_COUNTERS,
         STMT_CHECK_TAGS,
+        STMT_CHECK_USAGE,
         STMT_LIST_HELD,
         STMT_METER_GET,
         STMT_METER_SET,
@@ -150,6 +151,15 @@ enum store_stmt {
         STMT_TENANT_FORGET,
         STMT_OWNER_NEXT,
         STMT_OWNER_CONVS,
+        STMT_QUOTA_LIST,
+        STMT_QUOTA_COUNT,
+        STMT_QUOTA_SET,
+        STMT_QUOTA_CLEAR,
+        STMT_USAGE_GET,
+        STMT_USAGE_WORK,
+        STMT_USAGE_FORGET,
+        STMT_USAGE_ENTER,
+        STMT_USAGE_COUNT,
         STMT_METER_KEEP,
         STMT_METER_REMOVE,
         STMT_SEARCH_ADD,
@@ -324,6 +334,8 @@ int conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name, str
         struct err *e);
 /* store_links(); *ret is empty before. */
 int links_read(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);
+/* In a transaction: the owner's work counts; NULL: none. */
+int usage_work(struct store *s, uint64_t owner, const struct store_work *work, struct err *e);
 /* Begin a transaction on an existing conversation. After a failure the transaction may be open:
  * txn_endp() ends it. */
 int conv_begin(

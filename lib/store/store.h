@@ -37,6 +37,7 @@
 #include "base/gap.h"
 #include "base/ids.h"
 #include "base/owner.h"
+#include "base/quota.h"
 #include "base/sampling.h"
 
 struct store;
@@ -106,6 +107,11 @@ static inline uint32_t store_memory_tokens(const struct store_conv *c) {
         return c->n_tokens - gap_size(&c->gap);
 }
 
+/* Tokens that were computed for an owner on a day (quota_day()). */
+struct store_work {
+        uint64_t day, n_tokens;
+};
+
 struct store_turn {
         uint32_t role; /* enum chat_role's numbers: 0 system, 1 user, 2 assistant, 3 raw, 4 tool */
         uint32_t start, end;
@@ -123,6 +129,8 @@ struct store_turn {
          * for. */
         const struct figures *figures;
         uint64_t chain; /* STORE_CHAIN_... below; reading calls do not fill it in */
+        /* To be counted for the owner when the turn is stored; NULL: nothing. Borrowed. */
+        const struct store_work *work;
 };
 /*
  * The chain of a turn is a hash of what was said from the beginning to its end, as whoever writes the
@@ -237,6 +245,34 @@ int store_owned(struct store *s, uint64_t owner, uint64_t after, struct store_ow
         size_t max, size_t *ret_n, struct err *e);
 /* The highest id that a conversation ever had; 0: there was none. */
 int store_last_id(struct store *s, uint64_t *ret, struct err *e);
+
+/* --- limits, and what they limit (quota.c) --- */
+
+/* What an owner has, as the register knows. */
+struct store_usage {
+        uint64_t n_conversations, n_tokens; /* of their transcripts */
+        uint64_t day, day_tokens; /* tokens that were computed for the owner on this day */
+};
+/* One look-up, however much there is; all 0 if nothing is known of the owner. */
+int store_usage(struct store *s, uint64_t owner, struct store_usage *ret, struct err *e);
+/* Count work by itself, which otherwise is counted with a turn. One transaction. */
+int store_work(struct store *s, uint64_t owner, const struct store_work *work, struct err *e);
+/* At the start: forget what owners without conversations have computed on other days than @day, and if the numbers
+ * are not those of the conversations (a damaged file), count anew. */
+int store_usage_tidy(struct store *s, uint64_t day, struct err *e);
+#define STORE_MAX_OVERRIDES 65536
+/* All overrides: an owned array, one block together with the labels. */
+int store_overrides(struct store *s, struct quota_override **ret, size_t *ret_n, struct err *e);
+/* A change of one limit of @subject. */
+struct store_override_change {
+        enum quota quota;
+        bool clear;     /* no override any more */
+        uint64_t value; /* QUOTA_NONE: no limit */
+};
+/* Make all of them, or none: -ERR_INVALID (a label that a tenant cannot have), -ERR_LIMIT (STORE_MAX_OVERRIDES). One
+ * transaction. */
+int store_overrides_change(struct store *s, const struct quota_subject *subject,
+        const struct store_override_change *changes, size_t n, struct err *e);
 
 /* Get a conversation by id, or by name if id is 0. owner OWNER_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */

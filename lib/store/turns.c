@@ -153,6 +153,8 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
                 if (r == 0)
                         r = words_add(s, c->owner, c->id, c->n_turns + (uint32_t)i, turns[i].text,
                                 turns[i].text_size, e);
+                if (r == 0)
+                        r = usage_work(s, c->owner, turns[i].work, e);
                 if (r < 0)
                         return r;
         }

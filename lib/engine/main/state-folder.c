@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <syslog.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
 #include "engine/main/main.h"
@@ -174,6 +175,8 @@ int state_open_spill(struct engine *engine, struct err *e) {
                 event_log(engine, LOG_WARNING, &why);
         /* Likewise. Nobody can act for a tenant yet. */
         if (store_tenants_forget(engine->store, &why) < 0)
+                event_log(engine, LOG_WARNING, &why);
+        if (store_usage_tidy(engine->store, quota_day(clock_realtime_usec()), &why) < 0)
                 event_log(engine, LOG_WARNING, &why);
         return 0;
 }

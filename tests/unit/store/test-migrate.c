@@ -149,7 +149,7 @@ static void test_content_stays(void **state) {
         make_version_1(f);
         fixture_sql(f, content);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 9);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.id, 3);
         assert_int_equal(c.revision, 5);
@@ -195,7 +195,7 @@ static void test_version_2(void **state) {
         fixture_sql(f, version_2);
         fixture_sql(f, content_2);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 9);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
         expect_found(f, 1000, "again", 3);
         assert_int_equal(fixture_count(f, "PRAGMA auto_vacuum"), 2);
         assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), 0);
@@ -231,7 +231,7 @@ static void test_version_3(void **state) {
         fixture_sql(f, content_2);
         fixture_sql(f, version_3);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 9);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
         expect_found(f, 1000, "again", 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.n_tokens, 5);
@@ -280,7 +280,7 @@ static void test_version_4(void **state) {
                        " WHERE id = 3; UPDATE turn SET finish = 'length' WHERE n = 1;"
                        "UPDATE turn SET text = x'ff00' WHERE n = 2;");
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 9);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
         expect_found(f, 1000, "hello", 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.tools_size, 0);
@@ -369,7 +369,7 @@ static void test_version_5(void **state) {
                 (long long)hash64(tokens, sizeof(tokens), 0), hex, (long long)hash);
         fixture_sql(f, sql);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 9);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
         expect_found(f, 1000, "x", 3);
         fixture_expect_sound(f);
         assert_int_equal(store_conv_get(f->s, 1000, 3, NULL, &c, &f->e), 0);
@@ -424,7 +424,7 @@ static void test_version_6(void **state) {
         fixture_sql(f, version_5);
         fixture_sql(f, version_6);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 9);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
         expect_found(f, 1000, "hell", 3);
         fixture_expect_sound(f);
         assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
@@ -520,7 +520,7 @@ static void test_version_7(void **state) {
         fixture_sql(f, version_7);
         fixture_sql(f, "UPDATE conversation SET title = 'Work', expires_after = 9 WHERE id = 3");
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 9);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
         expect_found(f, 1000, "hell", 3);
         fixture_expect_sound(f);
         assert_int_equal(fixture_count(f, "SELECT count(*) FROM conversation WHERE pinned"), 0);
@@ -534,6 +534,43 @@ static void test_version_7(void **state) {
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_true(c.pinned);
         assert_int_equal(c.updated_usec > 20, 1);
+        fixture_expect_sound(f);
+}
+
+/* The steps to versions 8 and 9, as they were. */
+static const char version_9[] =
+        "ALTER TABLE conversation ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0"
+        " CHECK (pinned IN (0, 1));"
+        "CREATE INDEX conversation_parent ON conversation (parent) WHERE parent > 0;"
+        "PRAGMA user_version = 9;";
+
+/* Of version 9: what each owner has is counted once, and kept from then on. */
+static void test_version_9(void **state) {
+        struct fixture *f = *state;
+        struct store_gone gone = {};
+        struct store_usage u;
+
+        make_version_1(f);
+        fixture_sql(f, version_2);
+        fixture_sql(f, content_2);
+        fixture_sql(f, version_3);
+        fixture_sql(f, version_4);
+        fixture_sql(f, version_5);
+        fixture_sql(f, version_6);
+        fixture_sql(f, version_7);
+        fixture_sql(f, version_9);
+        fixture_open(f);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        fixture_expect_sound(f);
+        assert_int_equal(store_usage(f->s, 1000, &u, &f->e), 0);
+        assert_int_equal(u.n_conversations, 2);
+        assert_int_equal(u.n_tokens, 5);
+        assert_int_equal(u.day_tokens, 0);
+        assert_int_equal(store_conv_delete(f->s, 3, &gone, &f->e), 0);
+        store_gone_deinit(&gone);
+        assert_int_equal(store_usage(f->s, 1000, &u, &f->e), 0);
+        assert_int_equal(u.n_conversations, 1);
+        assert_int_equal(u.n_tokens, 0);
         fixture_expect_sound(f);
 }
 
@@ -610,6 +647,7 @@ int main(void) {
                 store_test_closed(test_version_5),
                 store_test_closed(test_version_6),
                 store_test_closed(test_version_7),
+                store_test_closed(test_version_9),
                 store_test_closed(test_stopped_move),
                 store_test_closed(test_same_form),
                 store_test_closed(test_stopped_migration),
