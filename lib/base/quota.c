@@ -72,7 +72,7 @@ static int refuse_day(struct err *e, uint64_t owner, uint64_t used, uint64_t max
                 (void)strftime(text, sizeof(text), "on %Y-%m-%d at 00:00 UTC", &tm);
         return err_set(e, ERR_LIMIT,
                 "%s used %" PRIu64 " tokens today, the limit (max-user-tokens-per-day = %" PRIu64
-                "); it starts anew %s, or ask the administrator for more ('confab admin quota')",
+                "); it starts anew %s, or ask the administrator ('confab admin quota')",
                 OWNER_TEXT(owner), used, max, text);
 }
 
@@ -80,9 +80,9 @@ int quota_refuse(struct err *e, uint64_t owner, enum quota quota, uint64_t used,
         uint64_t max, uint64_t now_usec) {
         static const char *const texts[QUOTA_N][2] = {
                 [QUOTA_CONVERSATIONS] = {"", "close some with 'confab close'"},
-                [QUOTA_TOKENS] = {" in its conversations", "close or rewind some"},
+                [QUOTA_TOKENS] = {" in all", "close or rewind some"},
                 [QUOTA_RAM] = {"", ""},
-                [QUOTA_DISK] = {" in spill files", "close some conversations"},
+                [QUOTA_DISK] = {" in spill files", "close some"},
                 [QUOTA_REQUESTS] = {" in flight", "wait for some to end"},
                 [QUOTA_CONNECTIONS] = {"", "close some"},
         };
@@ -93,8 +93,8 @@ int quota_refuse(struct err *e, uint64_t owner, enum quota quota, uint64_t used,
         if (more > 1)
                 (void)snprintf(wanted, sizeof(wanted), " and wants %" PRIu64 " more", more);
         return err_set(e, ERR_LIMIT,
-                "%s has %" PRIu64 " %s%s%s, the limit for this %s is %" PRIu64
-                " (%s); %s, or ask the administrator for more ('confab admin quota')",
+                "%s has %" PRIu64 " %s%s%s, the limit for this %s (%s = %" PRIu64
+                "); %s, or ask the administrator ('confab admin quota')",
                 OWNER_TEXT(owner), used, infos[quota].unit, texts[quota][0], wanted,
-                owner_tenant(owner) ? "tenant" : "user", max, infos[quota].name, texts[quota][1]);
+                owner_tenant(owner) ? "tenant" : "user", infos[quota].name, max, texts[quota][1]);
 }

@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/figures.h"
 #include "base/owner.h"
+#include "base/quota.h"
 #include "base/sampling.h"
 
 struct engine;
@@ -105,6 +106,9 @@ struct engine_options {
         uint32_t max_active;
         uint32_t default_max_tokens;
         uint32_t max_conversations_per_owner, max_requests_per_owner, max_queued;
+        uint64_t max_tokens_per_owner;         /* of all transcripts; 0: no limit */
+        uint64_t max_tokens_per_day_per_owner; /* computed and generated; 0: no limit */
+        uint32_t ram_share_per_owner;          /* percent; 0: no limit */
         uint32_t max_tenants_per_user;
         /* Throw-away conversations of one owner: beyond it those that were changed longest ago are
          * closed. */
@@ -182,6 +186,9 @@ void engine_set_pool_size(struct engine *engine, uint64_t bytes);
 void engine_set_spare(struct engine *engine, bool keep);
 /* Change options.speculation, from the next step on. Replies that had begun without stay without. Any
  * thread. */
+/* All overrides in the register: an owned array, one block. On the loop thread, before the first request. */
+int engine_overrides(
+        struct engine *engine, struct quota_override **ret, size_t *ret_n, struct err *e);
 void engine_set_speculation(struct engine *engine, bool on);
 /* The budget now in force: while shrinking, more than was asked for. Any thread. */
 uint64_t engine_pool_size(struct engine *engine);
@@ -235,6 +242,14 @@ enum engine_verb {
         ENGINE_ACT_ON_USER, /* administrators: cancel, evict, purge (verbs/user-act.c) */
         ENGINE_DRAIN,       /* administrators: take no new work (verbs/drain.c) */
         ENGINE_BACKUP,      /* administrators: a copy of all conversations (verbs/backup.c) */
+        /* What the owner uses of its limits, or (tenant) this tenant of its uid. Like the next two not subject to
+         * max_requests_per_owner and max_queued. */
+        ENGINE_USAGE,
+        /* Set and clear overrides of limits in the register (subject_kind, subject_number, tenant, overrides). They
+         * limit nothing here: the caller gives each request its quotas. */
+        ENGINE_OVERRIDE,
+        /* These quotas hold for what the owner has in RAM and on disk from now on (quotas). */
+        ENGINE_LIMIT,
         ENGINE_N_VERBS
 };
 
@@ -401,6 +416,9 @@ struct engine_request {
         enum engine_verb verb;
         uint64_t owner; /* for whom; base/owner.h */
         bool admin;
+        /* The limits of the owner. false: those of the options. */
+        bool has_quotas;
+        struct quotas quotas;
         uint64_t conv_id; /* by id, or if this is 0, by name; find: or (NULL) all of the owner's */
         const char *conv_name;
         bool has_expect_revision; /* continue, fork, rewind, carry */
@@ -510,6 +528,13 @@ struct engine_request {
         uint32_t limit; /* list: at most ENGINE_MAX_LIST; 0: that many */
         /* Tenant: its label. Byte for byte, and like a conversation's name, but it may be a number. */
         const char *tenant;
+        enum quota_kind
+                subject_kind; /* override: whose limits; of a tenant, `tenant` is the label */
+        uint32_t subject_number;
+        struct engine_override {
+                bool is, clear; /* there is a change; it removes the override */
+                uint64_t value;
+        } overrides[QUOTA_N];
         bool all_users; /* list, watch */
         /* Watch: from behind the notice that had this cursor; NULL: from now on. A text that is no cursor
          * of this engine, or too old, leads to LIST_AGAIN; more than ENGINE_CURSOR_MAX bytes: -ERR_INVALID. */
@@ -706,8 +731,8 @@ enum engine_event_kind {
         ENGINE_ACCEPTED, /* continue */
         ENGINE_PROGRESS,
         ENGINE_DELTA,
-        ENGINE_DONE,  /* final, continue */
-        ENGINE_EMPTY, /* final: close, cancel, write file; watch, when it was cancelled */
+        ENGINE_DONE, /* final, continue */
+        ENGINE_EMPTY, /* final: close, cancel, write file, override, limit; watch, when it was cancelled */
         /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         ENGINE_CONV,
         ENGINE_CONVS,        /* final: list */
@@ -722,6 +747,7 @@ enum engine_event_kind {
         ENGINE_USERS_RESULT, /* final: users */
         ENGINE_USER_ACTED,   /* final: act on user */
         ENGINE_DRAINED,      /* final: drain */
+        ENGINE_USED,         /* final: usage */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -814,6 +840,9 @@ struct engine_event {
                         uint32_t n_memory_tokens; /* tokens whose memory is in the file */
                 } exported;
                 uint64_t owner; /* OWNER */
+                /* USED: in the units of the limits, now; of CONNECTIONS 0, which the engine does not know. Blocks in RAM
+                 * that several conversations have count in parts. */
+                uint64_t used[QUOTA_N];
                 /* The first one is of kind MODEL. Where some were lost, or may have been, LIST_AGAIN
                  * stands in their place. Fields that do not belong to the kind are 0. */
                 struct {

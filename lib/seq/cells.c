@@ -246,6 +246,20 @@ size_t seq_resident_size(const struct seq *s) {
         return size;
 }
 
+size_t seq_resident_part(const struct seq *s) {
+        size_t size = 0;
+
+        for (size_t c = 0; c < SEQ_N_CLASSES; c++) {
+                size_t one = seq_pool_slot_size(s->pool, (enum seq_class)c), it = 0;
+                struct seq_cell cell;
+
+                while (seq_next_cell(s, (enum seq_class)c, &it, &cell))
+                        if (cell.block)
+                                size += one / cell.block->n_refs;
+        }
+        return size;
+}
+
 size_t seq_n_missing(const struct seq *s) {
         size_t n = s->n_holes[SEQ_ALL], end = seq_cells_for(s, s->n_tokens);
 

@@ -167,6 +167,9 @@ size_t seq_n_resident(const struct seq *s); /* cells in RAM, of all classes */
 size_t seq_resident_size(
         const struct seq *s); /* what their blocks cost in the ledger, shared or not */
 
+/* The same, but of a block that several sequences or others have only its part for each of them. */
+size_t seq_resident_part(const struct seq *s);
+
 /* Make room for @n tokens after the end (copying a shared tail), and for the state after them. 0,
  * SEQ_FULL (nothing changed), -ERR_STATE with missing cells, -ERR_NOMEM, -ERR_INVALID (more than 2^32
  * - 1 tokens in all). A second reserve before commit extends or keeps the first. */

@@ -226,7 +226,7 @@ void spill_measure_open(struct spill *s) {
 /* --- the choice --- */
 
 /* The limit that is near. statvfs() costs nothing beside encoding a block. */
-static enum spill_refusal find_scarce(struct spill *s, uint64_t owner_size) {
+static enum spill_refusal find_scarce(struct spill *s, uint64_t owner_size, uint64_t owner_max) {
         const struct spill_options *o = &s->options;
         int was = s->measures.scarce;
         uint64_t used = s->stats.disk_size, avail;
@@ -236,7 +236,7 @@ static enum spill_refusal find_scarce(struct spill *s, uint64_t owner_size) {
         if (spill_is_scarce(s->day_written_size + s->day_pending_size, o->max_written_per_day,
                     was == SPILL_REFUSED_DAY))
                 return SPILL_REFUSED_DAY;
-        if (spill_is_scarce(owner_size, o->max_disk_size_per_owner, false))
+        if (spill_is_scarce(owner_size, owner_max, false))
                 return SPILL_REFUSED_OWNER;
         if (spill_is_scarce(used, o->max_disk_size, was == SPILL_REFUSED_TOTAL))
                 return SPILL_REFUSED_TOTAL;
@@ -253,7 +253,7 @@ static void choose(struct spill *s, struct spill_choice *ret) {
         struct spill_measures *m = &s->measures;
         struct spill_figures f = figures(m);
 
-        m->scarce = (int)find_scarce(s, 0);
+        m->scarce = (int)find_scarce(s, 0, 0);
         spill_choose(&f, s->options.n_threads, (enum spill_refusal)m->scarce, m->codec, ret);
         /* What a limit forces is forgotten when it is far again. */
         if (m->scarce == SPILL_REFUSED_NOT)
@@ -265,15 +265,18 @@ static void choose(struct spill *s, struct spill_choice *ret) {
         ret->scarce = SPILL_REFUSED_NOT;
 }
 
-unsigned spill_codec_now(struct spill *s, uint64_t owner) {
-        const struct spill_owner *o = spill_owner_find(s, owner);
+unsigned spill_codec_now(struct spill *s, const struct spill_block *b) {
+        const struct spill_owner *o = spill_owner_find(s, b->owner);
+        uint64_t max = s->options.max_disk_size_per_owner;
         struct spill_choice choice;
 
         if (s->options.codec != SPILL_CODEC_AUTO)
                 return s->options.codec;
         choose(s, &choice);
-        return o && find_scarce(s, o->disk_size) != SPILL_REFUSED_NOT ? SPILL_CODEC_KV
-                                                                      : choice.codec;
+        if (b->has_max_owner_size)
+                max = b->max_owner_size == UINT64_MAX ? 0 : b->max_owner_size;
+        return o && find_scarce(s, o->disk_size, max) != SPILL_REFUSED_NOT ? SPILL_CODEC_KV
+                                                                           : choice.codec;
 }
 
 void spill_choice(struct spill *s, struct spill_choice *ret) {

@@ -47,5 +47,6 @@ void spill_measure_decoded(struct spill *s, bool is_kv, uint64_t raw, double use
 void spill_measure_begin(struct spill *s);
 void spill_measure_end(struct spill *s, uint64_t size, uint64_t waited_usec, uint64_t thread_usec,
         bool from_cache);
-/* The codec for a block of @owner. Lock held. */
-unsigned spill_codec_now(struct spill *s, uint64_t owner);
+struct spill_block;
+/* The codec for the block. Lock held. */
+unsigned spill_codec_now(struct spill *s, const struct spill_block *b);

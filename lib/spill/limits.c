@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/owner.h"
+#include "base/quota.h"
 #include "spill/shared.h"
 
 #define USEC_PER_DAY ((uint64_t)86400 * 1000000)
@@ -56,11 +56,25 @@ static int check_floor(struct spill *s, uint64_t size, enum spill_refusal *ret_w
                 size, floor, avail);
 }
 
-int spill_admit(struct spill *s, uint64_t owner, uint64_t size, enum spill_refusal *ret_why,
-        struct err *e) {
+/* Whether the block's owner may have @size more. */
+static int check_owner(struct spill *s, const struct spill_block *b, uint64_t size,
+        enum spill_refusal *ret_why, struct err *e) {
+        const struct spill_owner *owner = spill_owner_find(s, b->owner);
+        uint64_t used = owner ? owner->disk_size : 0, max = s->options.max_disk_size_per_owner;
+
+        if (!b->has_max_owner_size && max == 0)
+                return 0;
+        max = b->has_max_owner_size ? b->max_owner_size : max;
+        if (size <= max && used <= max - size)
+                return 0;
+        *ret_why = SPILL_REFUSED_OWNER;
+        return quota_refuse(e, b->owner, QUOTA_DISK, used, size, max, 0);
+}
+
+int spill_admit(struct spill *s, const struct spill_block *b, uint64_t size,
+        enum spill_refusal *ret_why, struct err *e) {
         const struct spill_options *o = &s->options;
-        const struct spill_owner *ow = spill_owner_find(s, owner);
-        uint64_t of_owner = ow ? ow->disk_size : 0;
+        int r;
 
         spill_turn_day(s);
         if (!fits(o->max_written_per_day, s->day_written_size + s->day_pending_size, size)) {
@@ -70,13 +84,9 @@ int spill_admit(struct spill *s, uint64_t owner, uint64_t size, enum spill_refus
                         " bytes a day and cannot write %" PRIu64 " more",
                         s->day_written_size + s->day_pending_size, o->max_written_per_day, size);
         }
-        if (!fits(o->max_disk_size_per_owner, of_owner, size)) {
-                *ret_why = SPILL_REFUSED_OWNER;
-                return err_set(e, ERR_LIMIT,
-                        "%s has %" PRIu64 " of %" PRIu64
-                        " bytes in the spill store and cannot have %" PRIu64 " more",
-                        OWNER_TEXT(owner), of_owner, o->max_disk_size_per_owner, size);
-        }
+        r = check_owner(s, b, size, ret_why, e);
+        if (r < 0)
+                return r;
         if (!fits(o->max_disk_size, s->stats.disk_size, size)) {
                 *ret_why = SPILL_REFUSED_TOTAL;
                 return err_set(e, ERR_LIMIT,

@@ -103,8 +103,8 @@ void spill_layout_size_scratch(struct spill *s);
 
 /* --- limits.c; lock held --- */
 
-/* Whether @size more bytes of @owner may go to disk. 0, -ERR_LIMIT with *ret_why, -ERR_SYS. */
-int spill_admit(
-        struct spill *s, uint64_t owner, uint64_t size, enum spill_refusal *ret_why, struct err *e);
+/* Whether @size more bytes of the block's owner may go to disk. 0, -ERR_LIMIT with *ret_why, -ERR_SYS. */
+int spill_admit(struct spill *s, const struct spill_block *b, uint64_t size,
+        enum spill_refusal *ret_why, struct err *e);
 /* Reset the day's sum if a new day has begun. */
 void spill_turn_day(struct spill *s);

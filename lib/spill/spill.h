@@ -196,6 +196,10 @@ struct spill_block {
         struct spill_meta meta;
         const void *raw; /* [raw_size]; must not change during the call */
         size_t raw_size; /* that of the layout of meta.class_id */
+        /* Bytes that the owner may have, in place of max_disk_size_per_owner; UINT64_MAX: no limit. Only with
+         * has_max_owner_size. */
+        bool has_max_owner_size;
+        uint64_t max_owner_size;
 };
 /* Encode a block and append a record to its file. The write is admitted by its largest possible
  * size before anything is done. 0 and *ret filled, or -ERR_LIMIT with *ret_why (may be NULL) saying

@@ -58,7 +58,7 @@ static int reserve(struct spill *s, struct writing *w, struct err *e) {
                 return err_set(e, ERR_INVALID,
                         "spill file %016" PRIx64 ".kv belongs to %s, not to %s", f->key,
                         OWNER_TEXT(f->owner->number), OWNER_TEXT(w->block->owner));
-        r = spill_admit(s, w->block->owner, size, &w->why, e);
+        r = spill_admit(s, w->block, size, &w->why, e);
         if (r < 0)
                 return r;
         if (!f) {
@@ -72,7 +72,7 @@ static int reserve(struct spill *s, struct writing *w, struct err *e) {
         s->day_pending_size += size;
         w->charged = w->day_charged = size;
         w->file = f;
-        w->codec = spill_codec_now(s, w->block->owner);
+        w->codec = spill_codec_now(s, w->block);
         return 0;
 }
 

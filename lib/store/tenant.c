@@ -107,8 +107,11 @@ static int make(struct store *s, uint32_t uid, const char *label, uint64_t max, 
         if (r < 0)
                 return r;
         if (n >= max)
-                return err_set(e, ERR_LIMIT, "user %u has %llu tenants, the limit is %llu", uid,
-                        (unsigned long long)n, (unsigned long long)max);
+                return err_set(e, ERR_LIMIT,
+                        "user %u has %llu tenants, the limit for one user is %llu "
+                        "(max-user-tenants); those without conversations are forgotten at the next "
+                        "start, or ask the administrator for more",
+                        uid, (unsigned long long)n, (unsigned long long)max);
         r = insert(s, uid, label, e);
         if (r < 0)
                 return r;

@@ -301,6 +301,10 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         c->sampling = sc->sampling;
         c->charged = sizeof(*c);
         c->cut_at = UINT32_MAX;
+        c->ram_share =
+                engine->o.ram_share_per_owner > 0 ? engine->o.ram_share_per_owner : QUOTA_RAM_ALL;
+        c->disk_limit =
+                engine->o.disk_limit_per_owner > 0 ? engine->o.disk_limit_per_owner : QUOTA_NONE;
         list_init(&c->lru);
         list_init(&c->waiters);
         list_init(&c->dirty);
@@ -357,6 +361,11 @@ void conv_unload(struct engine *engine, struct conv *c) {
         conv_free(engine, c);
 }
 
+void conv_limit(struct conv *c, const struct quotas *quotas) {
+        c->ram_share = (uint32_t)MIN(quotas->max[QUOTA_RAM], (uint64_t)QUOTA_RAM_ALL);
+        c->disk_limit = quotas->max[QUOTA_DISK];
+}
+
 void conv_use(struct engine *engine, struct conv *c) {
         (void)engine;
         c->n_users++;
@@ -375,6 +384,8 @@ void conv_unuse(struct engine *engine, struct conv *c) {
         c->t_idle = clock_monotonic_usec();
         if (!c->stale && seq_n_resident(c->seq) > 0)
                 list_append(&engine->convs->dirty, &c->dirty);
+        if (c->ram_share < QUOTA_RAM_ALL && seq_n_resident(c->seq) > 0)
+                c->is_over = engine->convs->over = true;
 }
 
 bool conv_begins_with_tools(const struct conv *c) {

@@ -95,6 +95,11 @@ struct conv {
         struct list dirty;    /* among idle ones that may have blocks not on disk */
         uint64_t t_idle;      /* clock_monotonic_usec() when it became idle */
 
+        /* Limits of the owner, as the last request said. */
+        uint32_t ram_share;  /* percent; QUOTA_RAM_ALL: none */
+        uint64_t disk_limit; /* bytes; QUOTA_NONE: none */
+        bool is_over;        /* the owner may have more RAM than that (memory/ration.c) */
+
         /* Sharing (memory/share.c). */
         bool no_disk_share; /* another conversation's memory on disk proved damaged */
         size_t n_entered;   /* this many first blocks are in the prefix index */
@@ -126,6 +131,12 @@ struct conv *convs_next_waiting(struct engine *engine, bool background, const st
 void conv_set_waiting(
         struct engine *engine, struct conv *c, bool waits, bool background, uint64_t order);
 
+/* Whether a conversation of an owner whose RAM is limited has become idle since the last call, or (conv_limit_all())
+ * limits have changed. */
+bool convs_take_over(struct engine *engine);
+void convs_set_over(struct engine *engine);
+/* conv_limit() for all loaded conversations of @owner. */
+void conv_limit_all(struct engine *engine, uint64_t owner, const struct quotas *quotas);
 /* Move into @list the requests that may act now, after waiting for a conversation's I/O. */
 void convs_take_ready(struct engine *engine, struct list *list);
 /* Put request @link into the list of ready ones: the engine thread will go on with it. */
@@ -207,6 +218,8 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
 /* Frees the conversation, which must not be in use, and removes it from all tables. */
 void conv_unload(struct engine *engine, struct conv *c);
 void convs_unload_all(struct engine *engine);
+/* These limits of the owner hold for the conversation from now on. */
+void conv_limit(struct conv *c, const struct quotas *quotas);
 /* Count a user more or less; a conversation without users is in the list of idle ones. */
 void conv_use(struct engine *engine, struct conv *c);
 void conv_unuse(struct engine *engine, struct conv *c);

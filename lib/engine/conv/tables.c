@@ -86,6 +86,30 @@ void conv_set_waiting(
         list_insert_before(it, &c->waits);
 }
 
+bool convs_take_over(struct engine *engine) {
+        bool over = engine->convs->over;
+
+        engine->convs->over = false;
+        return over;
+}
+
+void convs_set_over(struct engine *engine) {
+        engine->convs->over = true;
+}
+
+void conv_limit_all(struct engine *engine, uint64_t owner, const struct quotas *quotas) {
+        struct conv *c;
+        size_t it = 0;
+
+        while ((c = convs_next(engine, &it))) {
+                if (c->owner != owner)
+                        continue;
+                conv_limit(c, quotas);
+                c->is_over = c->ram_share < QUOTA_RAM_ALL;
+                engine->convs->over = engine->convs->over || c->is_over;
+        }
+}
+
 void convs_take_ready(struct engine *engine, struct list *list) {
         list_move_all(list, &engine->convs->ready);
 }

@@ -13,4 +13,5 @@ struct convs {
         struct list waiting[2]; /* whose requests wait for a place, by arrival; [1]: background */
         struct list ready;      /* requests that may act on their conversation */
         struct list loading;    /* struct conv_load */
+        bool over;              /* see convs_take_over() */
 };

@@ -98,9 +98,10 @@ struct write_job {
         struct conv *c; /* write-behind: NULL if unloaded meanwhile */
         uint64_t conv_id;
         uint64_t owner;
-        void *maker;   /* for the maker of the job */
-        bool complete; /* when made, it covered all that had to be written or linked */
-        bool waits;    /* write-behind: a Rewind or Close must end before linking */
+        uint64_t disk_limit; /* of the owner: QUOTA_NONE: none */
+        void *maker;         /* for the maker of the job */
+        bool complete;       /* when made, it covered all that had to be written or linked */
+        bool waits;          /* write-behind: a Rewind or Close must end before linking */
         /* Copies, so that the conversation may change meanwhile: all tokens of the memory, and the
          * chained hashes of its n_blocks whole blocks. */
         int32_t *tokens;

@@ -18,6 +18,7 @@
 #define METER_WRITTEN "spill_written_today"
 #define METER_DAY "spill_day"
 #define RECLAIM_BLOCKS 8 /* blocks to make room for at once */
+#define RECLAIM_MORE 64  /* and so many more to get below a limit that was lowered */
 
 int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e) {
         int64_t w, d;
@@ -195,6 +196,7 @@ int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c,
         writing->c = c;
         writing->conv_id = c->id;
         writing->owner = c->owner;
+        writing->disk_limit = c->disk_limit;
         writing->n_committed = c->n_tokens;
         writing->find = !c->private_memory && !c->no_disk_share;
         writing->hashes = calloc(n + 1, sizeof(*writing->hashes));
@@ -264,6 +266,20 @@ static uint64_t who_makes_room(
         return writing->owner;
 }
 
+/* Bytes to make room for, when blocks of @one byte size at most are to be written: some of them; and some of what
+ * the owner has too much, if its limit was lowered. */
+static uint64_t room_size(struct engine *engine, const struct write_job *writing,
+        enum spill_refusal why, uint64_t one, size_t n_left) {
+        uint64_t size = one * MIN(n_left, (size_t)RECLAIM_BLOCKS), has;
+
+        if (why != SPILL_REFUSED_OWNER)
+                return size;
+        has = spill_owner_size(engine->spill, writing->owner);
+        if (has > writing->disk_limit)
+                size += MIN(has - writing->disk_limit, one * RECLAIM_MORE);
+        return size;
+}
+
 /* Make room for some of the remaining blocks at the expense of others. False if there is none. */
 static bool reclaim(struct engine *engine, struct write_job *writing, enum seq_class class,
         enum spill_refusal why, size_t n_left) {
@@ -274,7 +290,7 @@ static bool reclaim(struct engine *engine, struct write_job *writing, enum seq_c
 
         if (why == SPILL_REFUSED_NOT || why == SPILL_REFUSED_DAY)
                 return false;
-        if (store_reclaim(engine->store, owner, one * MIN(n_left, (size_t)RECLAIM_BLOCKS),
+        if (store_reclaim(engine->store, owner, room_size(engine, writing, why, one, n_left),
                     writing->conv_id, &got, NULL) < 0)
                 return false;
         records_release(engine, &got.gone);
@@ -300,7 +316,9 @@ static void write_one(
                 .owner = writing->owner,
                 .meta = record_meta(&it->record),
                 .raw = seq_block_data(it->block),
-                .raw_size = engine->info.shape.size[it->class]};
+                .raw_size = engine->info.shape.size[it->class],
+                .has_max_owner_size = true,
+                .max_owner_size = writing->disk_limit};
         enum spill_refusal why = SPILL_REFUSED_NOT;
         struct spill_ref ref;
         struct err e;

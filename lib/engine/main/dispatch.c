@@ -64,6 +64,9 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_DRAIN] = &verb_drain,
         [ENGINE_BACKUP] = &verb_backup,
         [ENGINE_ACT_ON_USER] = &verb_user_act,
+        [ENGINE_USAGE] = &verb_usage,
+        [ENGINE_OVERRIDE] = &verb_override,
+        [ENGINE_LIMIT] = &verb_limit,
 };
 
 const struct verb *dispatch_verb(const struct engine_request *r) {
@@ -93,6 +96,8 @@ static void resolve_run(struct engine *engine, struct job *j) {
 
         j->r = store_conv_get(engine->store, whose(request), request->r.conv_id,
                 request->r.conv_name, &request->sc, &j->err);
+        if (j->r == 0 && request->verb->computes)
+                j->r = account_read(engine, request, &j->err);
         if (j->r == 0 && request->verb->answers_found)
                 request_read_noted(engine, request);
 }
@@ -107,6 +112,13 @@ static void log_admin(struct engine *engine, const struct request *request) {
 }
 
 static void find(struct engine *engine, struct request *request);
+
+static void resolve_done(struct engine *engine, struct job *j);
+
+static void resolve(struct engine *engine, struct request *request) {
+        account_look(request);
+        request_submit(engine, request, resolve_run, resolve_done);
+}
 
 static void resolve_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
@@ -280,6 +292,8 @@ static void act(struct engine *engine, struct request *request);
 static void take_conv(struct engine *engine, struct request *request, struct conv *c) {
         request->conv = c;
         conv_use(engine, c);
+        if (c->owner == request->r.owner)
+                conv_limit(c, &request->r.quotas);
         act(engine, request);
 }
 
@@ -363,7 +377,7 @@ void dispatch_turns(struct engine *engine) {
                         request_fail(engine, request, &e);
                 } else if (c && c->stale) {
                         /* closed, or to be loaded anew */
-                        request_submit(engine, request, resolve_run, resolve_done);
+                        resolve(engine, request);
                 } else {
                         find(engine, request);
                 }
@@ -490,6 +504,6 @@ void dispatch_request(struct engine *engine, struct request *request) {
         } else if (request->verb->start) {
                 request->verb->start(engine, request);
         } else {
-                request_submit(engine, request, resolve_run, resolve_done);
+                resolve(engine, request);
         }
 }

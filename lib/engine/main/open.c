@@ -58,6 +58,9 @@ static int check_options(const struct engine_options *o, struct err *e) {
         if (o->prefill_share < 1 || o->prefill_share > 100)
                 return err_set(
                         e, ERR_INVALID, "prefill_share %u is not in 1..100", o->prefill_share);
+        if (o->ram_share_per_owner > QUOTA_RAM_ALL)
+                return err_set(e, ERR_INVALID, "ram_share_per_owner %u is not in 0..%d",
+                        o->ram_share_per_owner, QUOTA_RAM_ALL);
         if (o->kv_type > ENGINE_KV_Q8_0)
                 return err_set(e, ERR_INVALID, "unknown kind %d of memory", (int)o->kv_type);
         if (!o->model_path || !o->state_dir)

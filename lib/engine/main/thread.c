@@ -98,6 +98,7 @@ void *thread_main(void *arg) {
                 if (sched_step(engine))
                         engine->again = true;
                 attach_step(engine);
+                ration_step(engine);
                 due = MIN(watched, writebehind_step(engine));
                 due = MIN(due, sweep_step(engine));
                 due = MIN(due, user_act_step(engine));

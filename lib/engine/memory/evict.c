@@ -220,11 +220,21 @@ static bool find_victim(struct engine *engine, struct conv **ret) {
         return false;
 }
 
+bool evict_idle(struct engine *engine, struct conv *c) {
+        int r = evict_now(engine, c, NULL, NULL);
+
+        if (r < 0) {
+                /* No memory even for the list of blocks to write: memory is only a cache. */
+                drop_memory(engine, c);
+                engine->count.unspilled_drops++;
+        }
+        return r != 1;
+}
+
 enum room memory_make_room(struct engine *engine) {
         struct memory *m = engine->memory;
         size_t n_resident;
         struct conv *c;
-        int r;
 
         if (m->n_evictions > 0)
                 return ROOM_LATER;
@@ -235,13 +245,7 @@ enum room memory_make_room(struct engine *engine) {
                  * what write-behind has pinned, also where it has no job because it waits to link. */
                 return io_n_jobs(engine) > 0 || m->write_behind ? ROOM_LATER : ROOM_NEVER;
         n_resident = seq_n_resident(c->seq);
-        r = evict_now(engine, c, NULL, NULL);
-        if (r == 1)
+        if (!evict_idle(engine, c))
                 return ROOM_LATER; /* its blocks are being written, and soon clean */
-        if (r < 0) {
-                /* No memory even for the list of blocks to write: memory is only a cache. */
-                drop_memory(engine, c);
-                engine->count.unspilled_drops++;
-        }
         return m->n_evictions > 0 && seq_n_resident(c->seq) == n_resident ? ROOM_LATER : ROOM_NOW;
 }

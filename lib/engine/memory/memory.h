@@ -94,6 +94,16 @@ void evict_begin(struct engine *engine, struct conv *c, struct eviction *ev);
 /* A job that wrote blocks has ended: begin the evictions again that waited for it. */
 void evict_retry(struct engine *engine);
 
+/* Evict an idle conversation for room. False: not now, since its blocks are being written. */
+bool evict_idle(struct engine *engine, struct conv *c);
+
+/* --- ration.c --- */
+
+/* Hold owners' idle memory to their shares. In each round of the engine thread. */
+void ration_step(struct engine *engine);
+/* Percent of the memory that conversations may have, which the owner has; rounded up. */
+uint64_t ration_used(struct engine *engine, uint64_t owner);
+
 /* The pool is full: evict the conversation whose memory is worth least (evict.c). */
 enum room {
         ROOM_NOW,   /* a block was dropped: try again at once */

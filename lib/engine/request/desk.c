@@ -156,6 +156,23 @@ static size_t request_size(
         return n;
 }
 
+/* The limits of a request that names none. */
+static struct quotas quotas_of(const struct engine_options *o) {
+        struct quotas q = QUOTAS_NONE;
+
+        q.max[QUOTA_CONVERSATIONS] = o->max_conversations_per_owner;
+        q.max[QUOTA_REQUESTS] = o->max_requests_per_owner;
+        if (o->max_tokens_per_owner > 0)
+                q.max[QUOTA_TOKENS] = o->max_tokens_per_owner;
+        if (o->max_tokens_per_day_per_owner > 0)
+                q.max[QUOTA_TOKENS_PER_DAY] = o->max_tokens_per_day_per_owner;
+        if (o->ram_share_per_owner > 0)
+                q.max[QUOTA_RAM] = o->ram_share_per_owner;
+        if (o->disk_limit_per_owner > 0)
+                q.max[QUOTA_DISK] = o->disk_limit_per_owner;
+        return q;
+}
+
 static int make_events(struct engine *engine, struct request *request, struct err *e) {
         size_t size = credit_size(engine, &request->r);
 
@@ -183,6 +200,8 @@ int request_new(struct request **ret, struct engine *engine, const struct verb *
         }
         request->verb = verb;
         request->r = *r;
+        if (!r->has_quotas)
+                request->r.quotas = quotas_of(&engine->o);
         request->charge = charge;
         request->keep.text.charge = &request->charge;
         request->t_submitted = clock_monotonic_usec();
@@ -245,32 +264,33 @@ struct request *request_free(struct engine *engine, struct request *request) {
 
 /* --- in and out --- */
 
-/* Under the lock: may @owner, with @n requests in flight, have one more? */
-static int check_quotas(const struct engine *engine, uint64_t owner, uint32_t n, struct err *e) {
+/* Under the lock: may the owner of @r, with @n requests in flight, have one more? */
+static int check_quotas(
+        const struct engine *engine, const struct engine_request *r, uint32_t n, struct err *e) {
         const struct desk *d = engine->desk;
+        uint64_t max = r->quotas.max[QUOTA_REQUESTS];
         struct share_pot places = {.total = engine->o.max_queued, .used = d->n_requests};
-        struct share share = {.pot = &places,
-                .used = n,
-                .max = engine->o.max_requests_per_owner,
-                .exempt = share_exempt(owner)};
+        struct share share = {
+                .pot = &places, .used = n, .max = max, .exempt = share_exempt(r->owner)};
 
         if (d->n_requests >= engine->o.max_queued)
-                return err_set(
-                        e, ERR_LIMIT, "%u requests are in flight already", engine->o.max_queued);
-        if (n >= engine->o.max_requests_per_owner)
-                return err_set(e, ERR_LIMIT, "%s has %u requests in flight, the limit",
-                        OWNER_TEXT(owner), n);
+                return err_set(e, ERR_LIMIT,
+                        "%zu requests of all users are in flight, the limit (max-queued = %u); "
+                        "wait for some to end",
+                        d->n_requests, engine->o.max_queued);
+        if (n >= max)
+                return quota_refuse(e, r->owner, QUOTA_REQUESTS, n, 1, max, 0);
         if (share_take(&share, 1) != 0)
                 return err_set(e, ERR_LIMIT,
-                        "%zu of %u requests are in flight, and the rest is kept for root and for "
-                        "users with fewer than the %u of %s",
-                        d->n_requests, engine->o.max_queued, n, OWNER_TEXT(owner));
+                        "%zu of %u requests are in flight (max-queued), and the rest is kept for "
+                        "root and for users with fewer than the %u of %s; wait for some to end",
+                        d->n_requests, engine->o.max_queued, n, OWNER_TEXT(r->owner));
         return 0;
 }
 
-/* Under the lock: free @u if the user has no requests. */
+/* Under the lock: free @u if nothing needs it. */
 static void usage_put(struct desk *d, struct usage *u) {
-        if (u->n_requests > 0)
+        if (u->n_requests > 0 || u->n_jobs > 0)
                 return;
         map_remove_u64(d->usage, u->owner);
         free(u);
@@ -285,9 +305,8 @@ static int enter(struct engine *engine, struct request *request, struct err *e) 
         if (d->closed)
                 return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
         u = map_get_u64(d->usage, request->r.owner);
-        r = request->verb->uncounted
-                    ? 0
-                    : check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
+        r = request->verb->uncounted ? 0
+                                     : check_quotas(engine, &request->r, u ? u->n_requests : 0, e);
         if (r < 0)
                 return r;
         if (!u) {
@@ -333,6 +352,31 @@ void desk_leave(struct engine *engine, struct request *request) {
         request->usage->n_requests--;
         usage_put(d, request->usage);
         pthread_mutex_unlock(&d->lock);
+}
+
+void desk_keep(struct engine *engine, struct usage *usage) {
+        pthread_mutex_lock(&engine->desk->lock);
+        usage->n_jobs++;
+        pthread_mutex_unlock(&engine->desk->lock);
+}
+
+void desk_let_go(struct engine *engine, struct usage *usage) {
+        pthread_mutex_lock(&engine->desk->lock);
+        usage->n_jobs--;
+        usage_put(engine->desk, usage);
+        pthread_mutex_unlock(&engine->desk->lock);
+}
+
+uint32_t desk_n_requests_of(struct engine *engine, uint64_t owner) {
+        struct desk *d = engine->desk;
+        const struct usage *u;
+        uint32_t n;
+
+        pthread_mutex_lock(&d->lock);
+        u = map_get_u64(d->usage, owner);
+        n = u ? u->n_requests : 0;
+        pthread_mutex_unlock(&d->lock);
+        return n;
 }
 
 void desk_close(struct engine *engine) {

@@ -58,6 +58,7 @@ void request_finish(struct engine *engine, struct request *request) {
 
         /* First release, then send: the receiver may ask for the conversation at once. */
         request_release(engine, request);
+        account_leave(engine, request);
         desk_leave(engine, request);
         engine->again = true;
         request_free(engine, request);

@@ -64,6 +64,7 @@ struct verb {
         bool is_long;       /* engine_stop() cancels it: the client can ask again */
         bool answers_found; /* its answer has the conversation's row as it was found */
         bool is_made;       /* its conversation was just made: later failures are ignored */
+        bool computes;      /* tokens, which limits of the owner count (account.c) */
 };
 
 enum phase {
@@ -77,10 +78,27 @@ enum phase {
         PHASE_COMMIT,
 };
 
+/* Of an owner, while it has requests in flight: what account.c counts. Engine thread. */
+struct account {
+        uint64_t stored_tokens, stored_work; /* that Continue has brought into the register */
+        uint64_t live_tokens;                /* of transcripts, not stored yet */
+        uint64_t live_work, taken_work;      /* not stored yet; of it, in transactions under way */
+};
+/* A request's part in it. */
+struct account_part {
+        struct store_usage seen;     /* as the register had it */
+        uint64_t tokens_at, work_at; /* the account's stored_... before that */
+        uint64_t live_tokens, work;  /* its own, that are neither stored nor taken along */
+        uint32_t spare;              /* tokens that it may add in place of those that it drops */
+        uint32_t n_ahead;            /* of its reply's tokens, counted already */
+};
+
 /* The requests of one owner. In a table while there are any. */
 struct usage {
         uint64_t owner;
         uint32_t n_requests; /* under the desk's lock */
+        uint32_t n_jobs;     /* likewise: jobs that keep it without a request */
+        struct account account;
 };
 
 /* What is noted about the conversation of an answer. The block is charged to the request. */
@@ -104,6 +122,7 @@ struct request {
          * engine thread, or to the job while one runs. */
         struct charge charge;
         struct usage *usage;
+        struct account_part account;
         struct event_node *final; /* the final event, made on arrival: see io/outbox.c */
         struct credit *credit;    /* pays for its other events (continue) */
         struct conv_load load;    /* of its conversation */
@@ -149,6 +168,11 @@ struct request *request_free(struct engine *engine, struct request *request);
 int desk_enter(struct engine *engine, struct request *request, struct err *e);
 /* The request is no longer in flight. */
 void desk_leave(struct engine *engine, struct request *request);
+/* A job needs the owner's account for longer than the owner's requests. */
+void desk_keep(struct engine *engine, struct usage *usage);
+void desk_let_go(struct engine *engine, struct usage *usage);
+/* The requests of @owner in flight. */
+uint32_t desk_n_requests_of(struct engine *engine, uint64_t owner);
 /* From now on desk_enter() fails with -ERR_SHUTDOWN. Any thread. */
 void desk_close(struct engine *engine);
 /* Move the requests that have arrived since into @inbox. */
@@ -175,6 +199,33 @@ size_t desk_n_working(struct engine *engine, bool cancel);
 uint32_t desk_n_of(struct engine *engine, uint64_t owner);
 /* The list of requests that wait for their turn on a conversation; they hold nothing. */
 struct list *desk_turns(struct engine *engine);
+
+/* --- account.c: limits on tokens --- */
+
+/* Before the request's job that calls account_read(). */
+void account_look(struct request *request);
+/* In a job: read what the owner has. Fails as store_usage(). */
+int account_read(struct engine *engine, struct request *request, struct err *e);
+/* What the owner has of QUOTA_TOKENS or QUOTA_TOKENS_PER_DAY, by request.account.seen. */
+uint64_t account_used(const struct request *request, enum quota quota, uint64_t now_usec);
+/* May the request begin, whose conversation has @n_before tokens in the register, and @n_after with its input and
+ * without what it drops? *max_new, tokens of its reply, becomes less where the limit is near. -ERR_LIMIT. */
+int account_begin(struct request *request, uint32_t n_before, uint32_t n_after, bool replies,
+        uint32_t *max_new, struct err *e);
+/* @n more tokens of the reply; or (take back) so many less. */
+void account_add(struct request *request, uint32_t n);
+void account_take_back(struct request *request, uint32_t n);
+/* Nothing is left for another token. */
+bool account_is_full(const struct request *request);
+/* The register has @n more of the request's tokens. */
+void account_stored(struct request *request, uint32_t n);
+/* The model has computed @n tokens for the request. */
+void account_worked(struct request *request, uint32_t n);
+/* A transaction of the request takes the owner's work along; it did, or (@stored false) it failed. */
+void account_take(struct request *request, struct store_work *ret);
+void account_taken(struct request *request, const struct store_work *work, bool stored);
+/* The request is about to end. */
+void account_leave(struct engine *engine, struct request *request);
 
 /* --- request.c: how a request goes on, and ends --- */
 

@@ -21,6 +21,7 @@ static void reply_run(struct engine *engine, struct job *j) {
                 .text = g->reply.text.size ? (const char *)g->reply.text.data : "",
                 .text_size = g->reply.text.size,
                 .figures = &figures,
+                .work = &g->work,
                 .created_usec = clock_realtime_usec()};
 
         j->r = commit_store(
@@ -77,11 +78,13 @@ static void reply_done(struct engine *engine, struct job *j) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
 
+        account_taken(request, &g->work, j->r == 0);
         if (j->r < 0) {
                 commit_failed(c, j->r);
                 request_fail(engine, request, &j->err);
                 return;
         }
+        account_stored(request, UINT32_MAX);
         commit_stored(engine, request, c->n_all);
         g->reply_turn.end = conv_n_transcript(c);
         g->reply_turn.finish = g->finish;
@@ -142,8 +145,9 @@ void generate_close(struct engine *engine, struct request *request) {
         if (request_is_warm(request)) {
                 tell_warm(engine, request);
                 submit(engine, request, warm_run, request_row_done);
-        } else if (has_reply(g))
+        } else if (has_reply(g)) {
+                account_take(request, &g->work);
                 submit(engine, request, reply_run, reply_done);
-        else
+        } else
                 finish(engine, request);
 }

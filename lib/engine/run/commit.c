@@ -122,6 +122,7 @@ static void input_done(struct engine *engine, struct job *j) {
                 generate_fail(request, &j->err);
         } else {
                 g->storing = STORED;
+                account_stored(request, g->n_prompt - (uint32_t)g->n_invites - g->n_history);
                 commit_stored(engine, request, g->n_prompt - (uint32_t)g->n_invites);
                 if (input_add_turns(engine, request, NULL) < 0)
                         request->conv->stale = true; /* to be loaded anew */

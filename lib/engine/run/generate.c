@@ -209,6 +209,7 @@ static void end_without_room(struct engine *engine, struct request *request) {
 
         request->conv->n_all--;
         g->n_generated--;
+        account_take_back(request, 1);
         if (g->n_generated == 0) {
                 err_set(&e, ERR_LIMIT, "requests have no memory for a reply");
                 generate_fail(request, &e);
@@ -246,10 +247,17 @@ static void generate_token(struct engine *engine, struct request *request, const
         size_t n;
         int r;
 
+        if (g->n_generated > 0 && account_is_full(request)) {
+                generate_end(request,
+                        ENGINE_FINISH_LENGTH); /* another reply of the owner took the rest */
+                return;
+        }
         if (!next_token(engine, request, logits, &token))
                 return;
         c->tokens[c->n_all++] = token;
         g->n_generated++;
+        account_add(request, 1);
+        account_worked(request, 1);
         ends = tok_is_eog(engine->tok, token) && !request->r.ignore_eos;
         r = reply_text_push(engine, &g->reply, token, ends, &n);
         if (r < 0)
@@ -269,6 +277,8 @@ static void generate_token(struct engine *engine, struct request *request, const
         else if (g->n_generated == g->max_new)
                 generate_end(
                         request, g->context_bound ? ENGINE_FINISH_CONTEXT : ENGINE_FINISH_LENGTH);
+        else if (account_is_full(request))
+                generate_end(request, ENGINE_FINISH_LENGTH);
         return;
 nomem:
         err_set(&e, ERR_NOMEM, "no memory for the reply");
@@ -283,6 +293,7 @@ void generate_advance(struct engine *engine, struct request *request, const floa
                 uint32_t end = seq_n_tokens(c->seq), start = end - g->in_batch;
 
                 engine->count.tokens_prefilled += g->in_batch;
+                account_worked(request, g->in_batch);
                 if (start < c->n_known)
                         engine->count.tokens_recomputed += MIN(end, c->n_known) - start;
                 c->n_known = MAX(c->n_known, end);

@@ -77,6 +77,7 @@ static int make_bounds(struct engine *engine, struct request *request, struct er
         /* Tokens whose memory the whole pool can hold. */
         size_t room =
                 memory_room(engine, budget_capacity_most(engine->budget), engine->info.context + 1);
+        int r;
 
         if (wanted > 0 && n_prompt == 0)
                 return err_set(e, ERR_INVALID, "there is nothing to continue");
@@ -96,6 +97,10 @@ static int make_bounds(struct engine *engine, struct request *request, struct er
         if (g->max_new > room - n_prompt)
                 g->max_new = (uint32_t)(room - n_prompt);
         g->context_bound = g->max_new < wanted;
+        r = account_begin(request, g->n_before, request->keep.n_tokens + (uint32_t)g->input.n,
+                wanted > 0, &g->max_new, e);
+        if (r < 0)
+                return r;
         g->need_size = memory_need(engine, (uint32_t)n_prompt + g->max_new);
         g->plan = (struct checkpoint_plan){
                 .n_prompt = g->n_prompt, .input_end = g->n_prompt - (uint32_t)g->n_invites};
@@ -370,6 +375,7 @@ static void generation_deinit(struct engine *engine, struct request *request) {
 
 static int act(struct engine *engine, struct request *request, struct err *e) {
         (void)e;
+        generation_of(request)->n_before = conv_n_transcript(request->conv);
         generate_start(engine, request);
         return 0;
 }
@@ -383,6 +389,7 @@ static int act_edit(struct engine *engine, struct request *request, struct err *
         /* No conversation has this many turns. */
         if (r->at_turn == ENGINE_UNSET && r->at_position == ENGINE_UNSET)
                 return err_set(e, ERR_INVALID, "turn %u of %u", ENGINE_UNSET, c->n_turns);
+        generation_of(request)->n_before = conv_n_transcript(c);
         k = keep_resolve(engine, c, r, &request->keep, e);
         if (k < 0) {
                 request->told = k == -ERR_CORRUPT; /* logged when it was loaded */
@@ -404,6 +411,7 @@ const struct verb verb_continue = {.works = true,
         .resume = resume,
         .hold = HOLD_FORKS,
         .may_wait = true,
+        .computes = true,
         .needs_all = true,
         .generates = true};
 
@@ -415,6 +423,7 @@ const struct verb verb_edit = {.works = true,
         .resume = resume,
         .after = AFTER_LINKS,
         .may_wait = true,
+        .computes = true,
         .generates = true};
 
 const struct verb verb_warm = {.works = true,
@@ -423,4 +432,5 @@ const struct verb verb_warm = {.works = true,
         .deinit = generation_deinit,
         .act = act,
         .hold = HOLD_FORKS,
-        .needs_all = true};
+        .needs_all = true,
+        .computes = true};

@@ -89,6 +89,7 @@ struct generation {
         struct sample_params params;
         struct sample_bias *biases;
         uint64_t seed;
+        uint32_t n_before;  /* tokens of the transcript when it came */
         uint32_t n_history; /* tokens of the memory before the input */
         uint32_t n_prompt;  /* memory + input + reply start */
         uint32_t wanted;    /* max_tokens */
@@ -103,6 +104,7 @@ struct generation {
         bool has_reply_turn;
         /* commit.c: the input's way into the register. */
         enum { NOT_STORED, STORING, STORED } storing;
+        struct store_work work; /* that goes with the reply */
         struct job input_job;
         struct request *request; /* of input_job */
         struct list early;       /* events that wait for it */

@@ -77,16 +77,21 @@ int create_copy_name(char *dst, const char *name, struct err *e) {
         return r;
 }
 
-int create_check_quota(struct engine *engine, uint64_t owner, struct err *e) {
-        uint64_t n;
-        int r = store_conv_count(engine->store, owner, &n, e);
+int create_check_quota(
+        struct engine *engine, const struct request *request, uint32_t n_tokens, struct err *e) {
+        const struct quotas *q = &request->r.quotas;
+        uint64_t owner = request->r.owner;
+        struct store_usage usage;
+        int r = store_usage(engine->store, owner, &usage, e);
 
         if (r < 0)
                 return r;
-        if (n >= engine->o.max_conversations_per_owner)
-                return err_set(e, ERR_LIMIT, "%s has %llu conversations, the limit is %u",
-                        OWNER_TEXT(owner), (unsigned long long)n,
-                        engine->o.max_conversations_per_owner);
+        if (usage.n_conversations >= q->max[QUOTA_CONVERSATIONS])
+                return quota_refuse(e, owner, QUOTA_CONVERSATIONS, usage.n_conversations, 1,
+                        q->max[QUOTA_CONVERSATIONS], 0);
+        if (usage.n_tokens + n_tokens > q->max[QUOTA_TOKENS] && n_tokens > 0)
+                return quota_refuse(
+                        e, owner, QUOTA_TOKENS, usage.n_tokens, n_tokens, q->max[QUOTA_TOKENS], 0);
         return 0;
 }
 

@@ -83,7 +83,8 @@ int create_check_name(const char *name, struct err *e);
 int create_check_label(const char *label, struct err *e);
 /* Check @name and copy it to @dst, STORE_NAME_MAX + 1 bytes. NULL or "": the register chooses. */
 int create_copy_name(char *dst, const char *name, struct err *e);
-/* May the user have one more conversation? -ERR_LIMIT. Under create_lock, which the caller holds
+/* May the owner have one more conversation, of @n_tokens? -ERR_LIMIT. Under create_lock, which the caller holds
  * until the row is made. */
-int create_check_quota(struct engine *engine, uint64_t owner, struct err *e);
+int create_check_quota(
+        struct engine *engine, const struct request *request, uint32_t n_tokens, struct err *e);
 int create_check_sampling(struct engine *engine, const struct sampling *s, struct err *e);

@@ -34,7 +34,7 @@ static void fork_run(struct engine *engine, struct job *j) {
         chain_kept(engine, parent, &request->keep);
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
-                j->r = create_check_quota(engine, request->r.owner, &j->err);
+                j->r = create_check_quota(engine, request, request->keep.n_tokens, &j->err);
                 if (j->r == 0)
                         j->r = store_conv_fork(engine->store, parent, request->keep.n_turns,
                                 keep_last(&request->keep, &last), &request->keep.gap, &request->sc,
@@ -55,6 +55,7 @@ static void fork_adopt(struct engine *engine, struct request *request) {
         if (conv_loader(engine, request->sc.id) || convs_find(engine, request->sc.id) ||
                 conv_new(&c, engine, &request->sc, &all, &none, NULL) < 0)
                 return;
+        conv_limit(c, &request->r.quotas);
         conv_use(engine, c); /* else adding its turns might unload it */
         for (uint32_t i = 0; i < request->keep.n_turns && !c->stale; i++) {
                 bool cut = request->keep.inside && i + 1 == request->keep.n_turns;

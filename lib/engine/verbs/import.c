@@ -269,7 +269,7 @@ static int create(struct engine *engine, struct request *request, struct err *e)
         tell_chains(engine, request);
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
-                r = create_check_quota(engine, request->r.owner, e);
+                r = create_check_quota(engine, request, x->h.n_tokens, e);
                 if (r == 0)
                         r = store_conv_create(engine->store, &request->sc, x->t.turns, x->h.n_turns,
                                 x->t.tokens, x->h.n_tokens, e);

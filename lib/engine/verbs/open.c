@@ -40,7 +40,7 @@ static void open_run(struct engine *engine, struct job *j) {
         request->sc.about = request->r.about;
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
-                j->r = create_check_quota(engine, request->r.owner, &j->err);
+                j->r = create_check_quota(engine, request, (uint32_t)input_of(request)->n, &j->err);
                 if (j->r == 0)
                         j->r = store_conv_create(engine->store, &request->sc, &turn,
                                 input_of(request)->n > 0, input_of(request)->ids,

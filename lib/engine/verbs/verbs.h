@@ -7,9 +7,10 @@
 #include "engine/run/run.h"
 
 extern const struct verb verb_backup, verb_cancel, verb_carry, verb_close, verb_drain, verb_evict,
-        verb_export, verb_find, verb_fork, verb_get, verb_import, verb_list, verb_model_info,
-        verb_open, verb_publish, verb_read_file, verb_rewind, verb_stats, verb_tenant,
-        verb_tokenize, verb_update, verb_user_act, verb_users, verb_watch, verb_write_file;
+        verb_export, verb_find, verb_fork, verb_get, verb_import, verb_limit, verb_list,
+        verb_model_info, verb_open, verb_override, verb_publish, verb_read_file, verb_rewind,
+        verb_stats, verb_tenant, verb_tokenize, verb_update, verb_usage, verb_user_act, verb_users,
+        verb_watch, verb_write_file;
 
 /* State shared by verbs. NULL without memory. */
 struct verb_state *verb_state_new(void);

@@ -252,6 +252,9 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->damaged_turn = ev->conv.damaged_turn;
                 a->history = TAKE_PTR(ev->conv.tokens);
                 break;
+        case ENGINE_USED:
+                memcpy(a->used, ev->used, sizeof(a->used));
+                break;
         case ENGINE_OWNER:
                 a->owner = ev->owner;
                 break;

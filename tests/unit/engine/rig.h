@@ -62,6 +62,7 @@ struct answer {
         uint64_t size;                  /* likewise; BYTES: of them, which are in `text` */
         uint32_t n_memory;
         uint64_t owner;                   /* OWNER */
+        uint64_t used[QUOTA_N];           /* USED */
         char tenant[ENGINE_NAME_MAX + 1]; /* CONV: its label, or empty */
         struct engine_user users[8];      /* USERS_RESULT: [n_users] */
         size_t n_users;

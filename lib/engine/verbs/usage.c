@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits, as far as the engine knows of them: what an owner uses of them, the overrides in the register, and that
+ * other ones hold from now on.
+ *
+ * Quotas of requests hold none of these back: an owner that may do nothing any more can still see why, and an
+ * administrator can always change it. The daemon has few of them in flight.
+ */
+#include "base/clock.h"
+#include "engine/verbs/create.h"
+
+/* --- usage --- */
+
+struct look {
+        struct store_usage usage;
+        uint64_t owner; /* whose it is; OWNER_ANY: of a tenant that nobody has named yet */
+};
+
+static struct look *look_of(struct request *request) {
+        return request_own(request);
+}
+
+/* The owner that the request means. A tenant is not made. */
+static int find_owner(struct engine *engine, struct request *request, struct err *e) {
+        uint32_t number = 0;
+        int r;
+
+        look_of(request)->owner = request->r.owner;
+        if (!request->r.tenant)
+                return 0;
+        r = store_tenant(
+                engine->store, owner_uid(request->r.owner), request->r.tenant, 0, &number, e);
+        if (r < 0 && r != -ERR_NOT_FOUND)
+                return r;
+        look_of(request)->owner =
+                number > 0 ? owner_make(owner_uid(request->r.owner), number) : OWNER_ANY;
+        return 0;
+}
+
+static void usage_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct look *look = look_of(request);
+
+        j->r = find_owner(engine, request, &j->err);
+        if (j->r == 0 && look->owner != OWNER_ANY)
+                j->r = store_usage(engine->store, look->owner, &look->usage, &j->err);
+}
+
+/* What the register had, and of the request's own owner also what is on its way there. */
+static void fill_tokens(struct request *request, uint64_t *used) {
+        const struct look *look = look_of(request);
+        uint64_t now = clock_realtime_usec();
+
+        if (look->owner == request->r.owner) {
+                request->account.seen = look->usage;
+                used[QUOTA_TOKENS] = account_used(request, QUOTA_TOKENS, now);
+                used[QUOTA_TOKENS_PER_DAY] = account_used(request, QUOTA_TOKENS_PER_DAY, now);
+                return;
+        }
+        used[QUOTA_TOKENS] = look->usage.n_tokens;
+        if (look->usage.day == quota_day(now))
+                used[QUOTA_TOKENS_PER_DAY] = look->usage.day_tokens;
+}
+
+static void usage_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        const struct look *look = look_of(request);
+        uint64_t *used;
+
+        if (j->r < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        used = request_answer(request, ENGINE_USED)->used;
+        if (look->owner != OWNER_ANY) {
+                fill_tokens(request, used);
+                used[QUOTA_CONVERSATIONS] = look->usage.n_conversations;
+                used[QUOTA_RAM] = ration_used(engine, look->owner);
+                used[QUOTA_DISK] = spill_owner_size(engine->spill, look->owner);
+                used[QUOTA_REQUESTS] = desk_n_requests_of(engine, look->owner);
+                /* This one is not held back, so it does not count. */
+                if (look->owner == request->r.owner)
+                        used[QUOTA_REQUESTS]--;
+        }
+        request_finish(engine, request);
+}
+
+static void usage_start(struct engine *engine, struct request *request) {
+        account_look(request);
+        request_submit(engine, request, usage_run, usage_done);
+}
+
+const struct verb verb_usage = {
+        .own_size = sizeof(struct look), .start = usage_start, .uncounted = true};
+
+/* --- overrides --- */
+
+static void override_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        const struct engine_request *r = &request->r;
+        const struct quota_subject subject = {
+                r->subject_kind, r->subject_number, r->tenant ? r->tenant : ""};
+        struct store_override_change changes[QUOTA_N];
+        unsigned tries = 0;
+        size_t n = 0;
+
+        for (size_t i = 0; i < QUOTA_N; i++)
+                if (r->overrides[i].is)
+                        changes[n++] = (struct store_override_change){.quota = (enum quota)i,
+                                .clear = r->overrides[i].clear,
+                                .value = r->overrides[i].value};
+        do
+                j->r = store_overrides_change(engine->store, &subject, changes, n, &j->err);
+        while (register_retry(engine, &tries, j->r, &j->err));
+}
+
+static void override_done(struct engine *engine, struct job *j) {
+        if (j->r < 0)
+                request_fail(engine, request_of(j), &j->err);
+        else
+                request_finish_empty(engine, request_of(j));
+}
+
+static void override_start(struct engine *engine, struct request *request) {
+        struct err e;
+
+        if (request->r.subject_kind == QUOTA_OF_TENANT &&
+                create_check_label(request->r.tenant ? request->r.tenant : "", &e) < 0)
+                request_fail(engine, request, &e);
+        else
+                request_submit(engine, request, override_run, override_done);
+}
+
+const struct verb verb_override = {.start = override_start, .uncounted = true};
+
+int engine_overrides(
+        struct engine *engine, struct quota_override **ret, size_t *ret_n, struct err *e) {
+        return store_overrides(engine->store, ret, ret_n, e);
+}
+
+/* --- limits --- */
+
+static void limit_start(struct engine *engine, struct request *request) {
+        conv_limit_all(engine, request->r.owner, &request->r.quotas);
+        request_finish_empty(engine, request);
+}
+
+const struct verb verb_limit = {.start = limit_start, .uncounted = true};
