@@ -406,8 +406,8 @@ struct confab_request {
         /* quota: whose limits; NULL: the own ones, which everybody may see. For other subjects, and for the fields
          * below, others than root and the admin group get "permission". */
         const struct confab_quota_subject *quota_subject;
-        /* quota: overrides to set or clear, of quota_subject, which must be given: [n_quota_changes], at most 64. All
-         * are made, or none. They hold at once, and survive a restart. The result has the subject's limits after it. */
+        /* quota: overrides to set or clear, of quota_subject, which must be given: [n_quota_changes], each limit
+         * once. All are made, or none. They hold at once, and survive a restart. The result has the subject's limits after it. */
         const struct confab_quota_change *quota_changes;
         size_t n_quota_changes;
         /* quota: a page of all overrides that there are, in place of a subject's limits; `cursor` and `limit` as

@@ -57,7 +57,7 @@ static void charge(struct conn *c) {
                 c->refused = true;
                 err_set(&e, ERR_LIMIT,
                         "connections of this user hold %llu bytes, and io-memory has no more for "
-                        "them now",
+                        "them now; read what the daemon sends, or close some",
                         (unsigned long long)c->memory->used);
                 break_off(c, &e);
         }
@@ -307,7 +307,10 @@ static void after_queueing(struct conn *c) {
         if (c->state == CONN_DEAD)
                 return;
         if (conn_pending(c) > c->limits->output_limit) {
-                err_set(&why, ERR_LIMIT, "client leaves more than output-limit unread");
+                err_set(&why, ERR_LIMIT,
+                        "the client leaves %llu bytes unread, the limit is %llu (output-limit)",
+                        (unsigned long long)conn_pending(c),
+                        (unsigned long long)c->limits->output_limit);
                 conn_fail(c, &why);
                 return;
         }

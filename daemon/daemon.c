@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/daemon.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "base/util.h"
 #include "daemon/audit.h"
 #include "daemon/closer.h"
 #include "daemon/engine-options.h"
+#include "daemon/groups.h"
 #include "service/log.h"
 #include "service/loop.h"
 #include "service/notify.h"
@@ -215,6 +217,48 @@ static int take_trusted(struct daemon *d, struct err *e) {
         return 0;
 }
 
+/* What the engine keeps for idle conversations is to be by the new limits. It looks at the limits of each request
+ * anyway, so a failure leaves the old ones until the user's next one. */
+static void tell_engine(struct daemon *d, const struct user *user) {
+        const struct request own = {0};
+        struct engine_request r = {.verb = ENGINE_LIMIT,
+                .owner = user->owner,
+                .has_quotas = true,
+                .quotas = user->limits.quotas,
+                .fd = -1};
+
+        if (d->state == DAEMON_RUNNING)
+                (void)requests_submit(&d->requests, &own, &r, NULL);
+}
+
+void daemon_limit_user(struct daemon *d, struct user *user) {
+        if (users_limit(&d->users, d->settings, user))
+                tell_engine(d, user);
+}
+
+static void on_groups(void *arg, const uint32_t *gids, size_t n) {
+        struct user *user = arg;
+
+        user->question = NULL;
+        if (users_set_groups(user, gids, n, NULL) == 0)
+                daemon_limit_user(container_of(user->all, struct daemon, users), user);
+}
+
+void daemon_limit_users(struct daemon *d) {
+        struct user *user;
+        size_t it = 0;
+
+        while ((user = map_next(d->users.by_owner, &it))) {
+                daemon_limit_user(d, user);
+                /* Somebody acts for the user since before any group had limits. Without memory the next connection
+                 * asks again. */
+                if (d->users.rules.n_groups > 0 && !user->knows_groups && !user->question &&
+                        user->n_refs > 0)
+                        (void)groups_ask(d->groups, owner_uid(user->owner), on_groups, user,
+                                &user->question, NULL);
+        }
+}
+
 void daemon_reload(struct daemon *d) {
         const char *ignored = NULL;
         struct err e;
@@ -224,6 +268,7 @@ void daemon_reload(struct daemon *d) {
                 LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
         } else {
                 daemon_take_limits(d);
+                daemon_limit_users(d);
                 engine_set_speculation(d->engine, d->settings->speculation);
                 if (take_trusted(d, &e) < 0)
                         LOG_ERROR(LOG_ERR, &e, "trusted users stay as they were");
@@ -257,6 +302,14 @@ static int find_admin_group(struct daemon *d, struct err *e) {
         return 0;
 }
 
+static int load_overrides(struct daemon *d, struct err *e) {
+        _cleanup_(freep) struct quota_override *list = NULL;
+        size_t n = 0;
+        int r = engine_overrides(d->engine, &list, &n, e);
+
+        return r < 0 ? r : quota_rules_load(&d->users.rules, list, n, e);
+}
+
 static int open_engine(struct daemon *d, struct err *e) {
         struct engine_options o = engine_options_of(d->settings);
         struct startup startup = {.model = d->settings->model};
@@ -265,9 +318,10 @@ static int open_engine(struct daemon *d, struct err *e) {
         o.progress = startup_progress;
         o.progress_arg = &startup;
         r = engine_open(&d->engine, &o, e);
-        if (r == 0)
-                d->requests.engine = d->engine;
-        return r;
+        if (r < 0)
+                return r;
+        d->requests.engine = d->engine;
+        return load_overrides(d, e);
 }
 
 static int make_events(struct daemon *d, struct err *e) {
@@ -313,7 +367,9 @@ static int set_up(struct daemon *d, struct err *e) {
         d->base = event_base_new();
         if (!d->base)
                 return err_set(e, ERR_NOMEM, "no memory for an event loop");
-        r = make_events(d, e);
+        r = groups_new(&d->groups, d->base, e);
+        if (r == 0)
+                r = make_events(d, e);
         if (r == 0)
                 r = listeners_start(&d->listeners, d->base, peer_accept, d, e);
         if (r == 0)
@@ -384,6 +440,7 @@ struct daemon *daemon_free(struct daemon *d) {
         listeners_close(&d->listeners);
         for (size_t i = 0; i < ARRAY_SIZE(d->signal_events); i++)
                 loop_event_free(d->signal_events[i]);
+        d->groups = groups_stop(d->groups);
         loop_event_free(d->engine_event);
         loop_event_free(d->stop_timer);
         loop_event_free(d->status_timer);

@@ -7,9 +7,12 @@
  *
  * 1. While the engine looks for the number, the peer's further messages wait in its connection
  *    (conn_hold()). They are handled after the answer, in their order.
+ *    The same holds while the user database is asked for the groups of a user for whom the peer acts, which is done where
+ *    any group has limits of its own.
  * 2. A Hello that is refused ends the connection: nothing that follows it is done for somebody else.
  */
 #include "base/util.h"
+#include "daemon/groups.h"
 #include "daemon/methods-private.h"
 #include <event2/event.h>
 #include <stdlib.h>
@@ -33,14 +36,65 @@ static void answer(struct peer *p, uint64_t id) {
         reply_send(p, id, &ev, true);
 }
 
-/* From now on the peer acts for @owner. */
-static void take_up(struct peer *p, uint64_t id, uint64_t owner) {
+/* From now on the peer acts for @owner, of whose groups @gids is NULL if they were not asked for. */
+static void act_for(
+        struct peer *p, uint64_t id, uint64_t owner, const uint32_t *gids, size_t n_gids) {
         struct err e;
 
-        if (peer_act_for(p, owner, &e) < 0)
+        if (peer_act_for(p, owner, gids, n_gids, &e) < 0)
                 reply_refuse_hello(p, id, &e);
         else
                 answer(p, id);
+}
+
+/* A Hello that waits for the groups of a user. */
+struct waiting {
+        uint64_t id, owner;
+};
+
+static void on_groups(void *arg, const uint32_t *gids, size_t n) {
+        struct peer *p = arg;
+        struct waiting *waiting = p->asking;
+        const struct waiting w = *waiting;
+        const uint32_t none = 0;
+
+        p->question = NULL;
+        free(TAKE_PTR(p->asking));
+        if (!p->over)
+                act_for(p, w.id, w.owner, gids ? gids : &none, n);
+        conn_let_go(&p->conn);
+}
+
+static int ask_groups(struct peer *p, uint64_t id, uint64_t owner, struct err *e) {
+        struct waiting *w = malloc(sizeof(*w));
+        int r;
+
+        if (!w)
+                return err_set(e, ERR_NOMEM, "no memory for a connection");
+        *w = (struct waiting){id, owner};
+        r = groups_ask(p->daemon->groups, owner_uid(owner), on_groups, p, &p->question, e);
+        if (r < 0) {
+                free(w);
+                return r;
+        }
+        p->asking = w;
+        conn_hold(&p->conn);
+        return 0;
+}
+
+static void take_up(struct peer *p, uint64_t id, uint64_t owner) {
+        const struct users *users = &p->daemon->users;
+        const struct user *user = users_find(users, owner);
+        struct err e;
+
+        /* Those of the own user are known. */
+        if (users->rules.n_groups == 0 || owner == p->owner ||
+                (user && user->knows_groups && user->n_refs > 0))
+                act_for(p, id, owner, NULL, 0);
+        else if (owner_uid(owner) == p->uid)
+                act_for(p, id, owner, p->user->gids, p->user->n_gids);
+        else if (ask_groups(p, id, owner, &e) < 0)
+                reply_refuse_hello(p, id, &e);
 }
 
 /* The number of the tenant, or why there is none. */
@@ -56,7 +110,8 @@ static void on_owner(struct request *request, struct engine_event *ev) {
                 take_up(p, id, ev->owner);
         else
                 reply_refuse_hello(p, id, &ev->err);
-        conn_let_go(&p->conn);
+        if (!p->question)
+                conn_let_go(&p->conn);
 }
 
 static int ask_tenant(struct peer *p, uint64_t id, uint32_t uid, const char *label, struct err *e) {

@@ -14,8 +14,8 @@ typedef int method_fn(
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
         method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
-        method_attach, method_find, method_watch, method_settings, method_users, method_act_on_user,
-        method_drain, method_backup;
+        method_attach, method_find, method_quota, method_watch, method_settings, method_users,
+        method_act_on_user, method_drain, method_backup;
 
 /* -ERR_PERMISSION unless the peer is an administrator. */
 int methods_need_admin(const struct peer *p, struct err *e);

@@ -45,6 +45,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_ACT_ON_USER] = {ENGINE_ACT_ON_USER, method_act_on_user},
         [CONFAB__V1__REQUEST__VERB_DRAIN] = {ENGINE_DRAIN, method_drain},
         [CONFAB__V1__REQUEST__VERB_BACKUP] = {ENGINE_BACKUP, method_backup},
+        [CONFAB__V1__REQUEST__VERB_QUOTA] = {ENGINE_USAGE, method_quota},
 };
 
 /* Checks that come before the verb; a violation breaks the protocol. */
@@ -81,6 +82,8 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 .fd = -1,
                 .owner = p->owner,
                 .admin = p->admin,
+                .has_quotas = true,
+                .quotas = p->user->limits.quotas,
                 .max_answer = p->max_event,
         };
         struct request asked = {
@@ -94,8 +97,11 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         if ((unsigned)in->verb_case >= ARRAY_SIZE(methods) || !methods[in->verb_case].fn)
                 return err_set(e, ERR_UNSUPPORTED, "request without a verb that is known here");
         if (p->in_flight.n + p->n_streams >= d->settings->max_connection_requests)
-                return err_set(e, ERR_LIMIT, "%zu requests of this connection are in flight",
-                        p->in_flight.n + p->n_streams);
+                return err_set(e, ERR_LIMIT,
+                        "%zu requests of this connection are in flight, the limit for one "
+                        "connection is %llu (max-connection-requests); wait for some to end",
+                        p->in_flight.n + p->n_streams,
+                        (unsigned long long)d->settings->max_connection_requests);
         r.verb = methods[in->verb_case].verb;
         n = methods[in->verb_case].fn(p, in, &r, e);
         asked.in_stream =

@@ -3,7 +3,8 @@
 #include "daemon/peer.h"
 #include <stdio.h>
 
-int peer_act_for(struct peer *p, uint64_t owner, struct err *e) {
+int peer_act_for(
+        struct peer *p, uint64_t owner, const uint32_t *gids, size_t n_gids, struct err *e) {
         struct daemon *d = p->daemon;
         struct user *from = p->user, *to;
         int r;
@@ -13,7 +14,13 @@ int peer_act_for(struct peer *p, uint64_t owner, struct err *e) {
         r = users_join(&d->users, owner, &to, e);
         if (r < 0)
                 return r;
-        r = users_move(&d->users, from, to, d->settings->max_user_connections, p->conn.charged, e);
+        r = users_set_tenant(to, p->tenant, e);
+        if (r == 0 && gids)
+                r = users_set_groups(to, gids, n_gids, e);
+        daemon_limit_user(d, to);
+        if (r == 0)
+                r = users_move(&d->users, from, to, to->limits.quotas.max[QUOTA_CONNECTIONS],
+                        p->conn.charged, e);
         if (r < 0) {
                 users_leave(&d->users, to);
                 return r;

@@ -3,6 +3,7 @@
 #include "base/util.h"
 #include "service/log.h"
 #include "service/loop.h"
+#include "daemon/groups.h"
 #include "daemon/methods.h"
 #include "daemon/reply.h"
 #include "daemon/streams.h"
@@ -85,25 +86,34 @@ static void on_hello_timeout(evutil_socket_t fd, short what, void *arg) {
         reply_protocol_error(p, 0, &e);
 }
 
-static bool in_group(int fd, uint32_t gid, uint32_t wanted) {
+/* The groups of the other end, its primary one first: [GROUPS_MAX + 1]. */
+static size_t read_groups(int fd, uint32_t gid, uint32_t *ret) {
         gid_t groups[GROUPS_MAX];
         socklen_t size = sizeof(groups);
+        size_t n = 0;
 
-        if (wanted == UINT32_MAX)
-                return false;
-        if (gid == wanted)
-                return true;
+        ret[n++] = gid;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
-                return false;
+                return n;
         for (size_t i = 0; i < size / sizeof(groups[0]); i++)
-                if (groups[i] == wanted)
+                ret[n++] = groups[i];
+        return n;
+}
+
+static bool in_group(const uint32_t *gids, size_t n, uint32_t wanted) {
+        for (size_t i = 0; wanted != UINT32_MAX && i < n; i++)
+                if (gids[i] == wanted)
                         return true;
         return false;
 }
 
 static int identify(struct peer *p, int fd, struct err *e) {
+        struct daemon *d = p->daemon;
+        uint32_t gids[GROUPS_MAX + 1];
         struct ucred cred;
         socklen_t size = sizeof(cred);
+        size_t n;
+        int r;
 
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
                 return err_set(e, ERR_SYS, "cannot tell who connects");
@@ -112,8 +122,17 @@ static int identify(struct peer *p, int fd, struct err *e) {
         p->uid = cred.uid;
         p->owner = cred.uid;
         p->pid = cred.pid;
-        p->admin = cred.uid == 0 || in_group(fd, cred.gid, p->daemon->admin_gid);
-        return users_join(&p->daemon->users, p->owner, &p->user, e);
+        n = read_groups(fd, cred.gid, gids);
+        p->admin = cred.uid == 0 || in_group(gids, n, d->admin_gid);
+        r = users_join(&d->users, p->owner, &p->user, e);
+        if (r < 0)
+                return r;
+        r = users_set_groups(p->user, gids, n, e);
+        if (r < 0)
+                users_leave(&d->users, p->user);
+        else
+                daemon_limit_user(d, p->user);
+        return r;
 }
 
 static int start_hello_timer(struct peer *p, struct err *e) {
@@ -131,8 +150,11 @@ static int start_hello_timer(struct peer *p, struct err *e) {
 static int admit(struct peer *p, struct err *e) {
         struct daemon *d = p->daemon;
         /* A gateway has a connection for each of those for whom it acts, and says for whom only in Hello. */
-        uint64_t max = trusted_has(&d->trusted, p->uid) ? d->settings->max_connections
-                                                        : d->settings->max_user_connections;
+        const struct quota_limits *limits = &p->user->limits;
+        bool exempt = trusted_has(&d->trusted, p->uid) &&
+                      limits->origin[QUOTA_CONNECTIONS] == QUOTA_FROM_SETTING;
+        uint64_t max =
+                exempt ? d->settings->max_connections : limits->quotas.max[QUOTA_CONNECTIONS];
         int r;
 
         if (d->refusal) {
@@ -235,6 +257,8 @@ struct peer *peer_free(struct peer *p) {
         if (p->refused)
                 d->n_refused--;
         loop_event_free(p->hello_timer);
+        groups_forget(p->question);
+        free(p->asking);
         conn_deinit(&p->conn);
         users_leave(&d->users, p->user);
         list_unlink(&p->link);

@@ -31,13 +31,18 @@ struct peer {
         struct list streams; /* exports and imports in the stream (streams.h) */
         size_t n_streams;
         struct event *hello_timer;
+        /* The answer to what it asked waits for the groups of a user; then go_on() is called (groups.h). */
+        struct groups_question *question;
+        void *asking; /* what is needed then: owned */
 };
 
 /* For listeners_start(): @arg is the daemon; takes over @fd. */
 void peer_accept(void *arg, int fd);
 struct peer *peer_free(struct peer *p);
-/* From now on the peer's requests are @owner's, whose limits must allow the connection: -ERR_LIMIT, -ERR_NOMEM. */
-int peer_act_for(struct peer *p, uint64_t owner, struct err *e);
+/* From now on the peer's requests are @owner's, whose limits must allow the connection: -ERR_LIMIT, -ERR_NOMEM.
+ * @gids, [n_gids]: the groups of the owner's user, if they were asked for, else NULL. */
+int peer_act_for(
+        struct peer *p, uint64_t owner, const uint32_t *gids, size_t n_gids, struct err *e);
 /* Pause the engine's work on the peer's requests, or let it continue. */
 void peer_pause_requests(struct peer *p, bool pause);
 /* Who it is, for logs: "uid 990", or "uid 990 acting for tenant 'x' of user 1000". */

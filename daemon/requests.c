@@ -26,13 +26,15 @@ void request_disown(struct request *request) {
         }
         request->among = NULL;
         request->peer = NULL;
-        request->on_event = NULL;
+        if (!request->survives)
+                request->on_event = NULL;
 }
 
 static void drop(struct requests *requests, struct request *request) {
         map_remove_u64(requests->by_handle, request->handle);
         request_disown(request);
         free(request->audit);
+        free(request->owned);
         free(request);
 }
 
@@ -60,6 +62,7 @@ int requests_submit(struct requests *requests, const struct request *asked,
         r = engine_submit(requests->engine, er, e);
         if (r < 0) {
                 request->audit = NULL; /* the caller's */
+                request->owned = NULL; /* the caller's again */
                 drop(requests, request);
         }
         return r;
@@ -95,6 +98,7 @@ void requests_deinit(struct requests *requests) {
 
         while (requests->by_handle && (request = map_next(requests->by_handle, &it))) {
                 free(request->audit);
+                free(request->owned);
                 free(request);
         }
         map_free(requests->by_handle);

@@ -37,8 +37,10 @@ struct request {
         struct list link;           /* in among->requests */
         request_fn *on_event;       /* NULL: events are dropped */
         void *arg;                  /* for on_event() of the daemon's own requests */
+        void *owned;                /* for on_event(); freed with the request */
         enum engine_verb verb;
         uint64_t conv_id; /* as the peer named it, or 0 */
+        bool survives;    /* on_event() is called even if the peer has gone, with `peer` NULL */
         bool detach, paused;
         bool in_stream; /* export */
         /* What requests.on_audit() puts into the journal when the request ends, whether its peer is there or not.
@@ -58,8 +60,9 @@ int requests_init(struct requests *requests, struct err *e);
 /* Drops all requests without telling their owners. */
 void requests_deinit(struct requests *requests);
 
-/* Give @er (handle is filled in) to the engine. @asked provides id, peer, among, on_event, arg, detach and audit, which
- * the table owns unless this fails. Errors are those of engine_submit(), or -ERR_NOMEM; the table is then unchanged. */
+/* Give @er (handle is filled in) to the engine. @asked provides id, peer, among, on_event, arg and detach, and audit and
+ * owned, which the table takes over unless this fails. Errors are those of engine_submit(), or -ERR_NOMEM; the table is
+ * then unchanged. */
 int requests_submit(struct requests *requests, const struct request *asked,
         struct engine_request *er, struct err *e);
 /* Hand one event of the engine to its request. Events of requests that are not in the table are

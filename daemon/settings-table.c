@@ -106,6 +106,20 @@ const struct setting settings_table[] = {
                 .help = "Length limit of a reply whose request names none, in tokens."},
         {"max-conversations", SETTING_COUNT, AT(max_conversations), 1, 1u << 30, "10000",
                 .metavar = "N", .help = "Conversations that one user may have."},
+        {"max-user-tokens", SETTING_COUNT, AT(max_user_tokens), 1, 1ull << 60, "none",
+                .zero = "none", .metavar = "N",
+                .help = "Tokens that all conversations of one user may have together. Beyond it "
+                        "what would add some is refused, and replies end with length. Limits of "
+                        "single users, groups and tenants can be set while confabd runs."},
+        {"max-user-tokens-per-day", SETTING_COUNT, AT(max_user_tokens_per_day), 1, 1ull << 60,
+                "none", .zero = "none", .metavar = "N",
+                .help = "Tokens of prompts and replies that are computed for one user within a "
+                        "day (UTC). Beyond it replies are refused until the next day."},
+        {"ram-share-per-user", SETTING_COUNT, AT(ram_share_per_user), 1, QUOTA_RAM_ALL, "none",
+                .zero = "none", .metavar = "PERCENT",
+                .help = "Part of the RAM for conversations that one user's may have while they "
+                        "are idle. When a request ends, memory beyond it goes out of RAM, least "
+                        "recently used first. No request is refused or delayed for it."},
         {"max-user-requests", SETTING_COUNT, AT(max_user_requests), 1, 65536, "64", .metavar = "N",
                 .help = "Requests of one user in flight."},
         {"max-user-tenants", SETTING_COUNT, AT(max_user_tenants), 1, 1u << 30, "10000",

@@ -19,7 +19,8 @@ struct settings {
         uint64_t threads, context, kv_type, batch_tokens, prefill_share, max_active,
                 default_max_tokens, speculation, repack;
         uint64_t max_conversations, max_user_requests, max_queued, max_user_tenants, max_throwaways;
-        uint64_t spill_delay;                                          /* usec; 0: never */
+        uint64_t max_user_tokens, max_user_tokens_per_day, ram_share_per_user; /* 0: none */
+        uint64_t spill_delay;                                                  /* usec; 0: never */
         uint64_t spill_codec;                                          /* UINT32_MAX: auto */
         uint64_t disk_limit, disk_limit_per_user, disk_writes_per_day; /* 0: none */
         uint64_t disk_floor;

@@ -31,13 +31,14 @@ struct stream {
 int streams_admit(const struct peer *p, size_t n, struct err *e) {
         if (p->n_streams + n >= STREAMS_PER_PEER)
                 return err_set(e, ERR_LIMIT,
-                        "%zu exports and imports of this connection are in the "
-                        "stream already",
-                        p->n_streams + n);
+                        "%zu exports and imports of this connection are in the stream, the limit "
+                        "is %d; wait for some to end",
+                        p->n_streams + n, STREAMS_PER_PEER);
         if (p->user->n_streams + n >= STREAMS_PER_USER)
                 return err_set(e, ERR_LIMIT,
-                        "%zu exports and imports of this user are in the stream already",
-                        p->user->n_streams + n);
+                        "%zu exports and imports of this user are in the stream, the limit is %d; "
+                        "wait for some to end",
+                        p->user->n_streams + n, STREAMS_PER_USER);
         return 0;
 }
 
@@ -129,6 +130,10 @@ static int submit(struct stream *s, struct engine_request *r, request_fn *on_eve
 
         r->at_turn = r->at_position = r->max_tokens = ENGINE_UNSET;
         r->owner = s->owner;
+        if (s->peer) {
+                r->has_quotas = true;
+                r->quotas = s->peer->user->limits.quotas;
+        }
         k = requests_submit(&s->daemon->requests, &asked, r, e);
         if (k == 0)
                 s->handle = r->handle;

@@ -8,10 +8,13 @@
  * 1. A refused connection belongs to its user, but is not counted among the user's connections.
  * 2. A user without connections is remembered for the figures, as long as there are at most
  *    USERS_IDLE_MAX such users.
+ * 3. A user has the limits that hold for it (quotas.h), by the groups that it was in when it last connected, or that
+ *    the user database named when somebody began to act for it. users_limit() finds them anew when any of that changes.
  *
  * Loop thread only.
  */
 #include "base/share.h"
+#include "daemon/quotas.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,11 +36,20 @@ struct user {
         struct share io;          /* bytes of buffers */
         size_t n_streams;         /* exports and imports in the stream (streams.h) */
         struct user_figures figures;
+        char *tenant;   /* the label of the owner's tenant, owned, or NULL */
+        uint32_t *gids; /* [n_gids], owned */
+        size_t n_gids;
+        bool knows_groups;
+        struct groups_question *question; /* they are asked for (groups.h) */
+        struct users *all;
+        struct quota_limits limits;
+        bool is_limited; /* they have been found */
 };
 
 struct users {
         struct map *by_owner; /* to struct user */
-        size_t n_idle;        /* users without connections */
+        struct quota_rules rules;
+        size_t n_idle; /* users without connections */
         struct share_pot connections, io;
 };
 
@@ -50,6 +62,18 @@ void users_leave(struct users *users, struct user *user);
 /* Forget the figures of @owner, and (@all_tenants) of the tenants of this uid. */
 void users_forget(struct users *users, uint64_t owner, bool all_tenants);
 /* Count a connection of @user, who may have @max: 0 or -ERR_LIMIT. */
+
+/* The user of @owner, or NULL. */
+struct user *users_find(const struct users *users, uint64_t owner);
+/* The user that is the tenant of this label of @uid, or NULL. Looks at all users. */
+struct user *users_find_tenant(const struct users *users, uint32_t uid, const char *label);
+/* The groups of @user, copied; and the label of its tenant, or NULL. -ERR_NOMEM. */
+int users_set_groups(struct user *user, const uint32_t *gids, size_t n, struct err *e);
+int users_set_tenant(struct user *user, const char *label, struct err *e);
+/* Find the limits that hold for @user now. True: it had limits, and those of RAM or disk are others
+ * now. */
+bool users_limit(const struct users *users, const struct settings *s, struct user *user);
+/* Count a connection of @user, who may have @max (which its limits say, as a rule): 0 or -ERR_LIMIT. */
 int users_admit(struct users *users, struct user *user, uint64_t max, struct err *e);
 /* A counted connection of @from, with @io bytes of buffers, becomes one of @to, who may have @max: 0, or
  * -ERR_LIMIT and nothing has moved. */

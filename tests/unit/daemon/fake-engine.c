@@ -26,6 +26,17 @@ static bool answers[ENGINE_N_VERBS];
 static enum err_code open_code, submit_code;
 static const char *open_message, *submit_message;
 
+int engine_overrides(
+        struct engine *engine, struct quota_override **ret, size_t *ret_n, struct err *e) {
+        *ret = calloc(fake.n_overrides + 1, sizeof(**ret));
+        if (!*ret)
+                return err_set(e, ERR_NOMEM, "no memory");
+        for (size_t i = 0; i < fake.n_overrides; i++)
+                (*ret)[i] = fake.overrides[i];
+        *ret_n = fake.n_overrides;
+        return 0;
+}
+
 void fake_fail_open(enum err_code code, const char *message) {
         open_code = code;
         open_message = message;

@@ -36,6 +36,9 @@ struct fake_engine {
         bool pressed;
         uint64_t pressed_budget;
         unsigned n_notes;
+        /* The overrides that the register has at the start. */
+        const struct quota_override *overrides;
+        size_t n_overrides;
         uint64_t file_bytes; /* of files that were begun or written, and not ended */
 };
 extern struct fake_engine fake;
