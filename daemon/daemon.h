@@ -79,7 +79,3 @@ void daemon_stop(struct daemon *d);
 void daemon_reload(struct daemon *d);
 /* Put the limits of the settings into force: at the start, and when they were read again. */
 void daemon_take_limits(struct daemon *d);
-/* Put the limits of a user into force, and of all users whom the daemon knows: after the settings, the overrides, or
- * the user's groups have changed. */
-void daemon_limit_user(struct daemon *d, struct user *user);
-void daemon_limit_users(struct daemon *d);

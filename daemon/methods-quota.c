@@ -16,6 +16,7 @@
 #include "base/owner.h"
 #include "base/util.h"
 #include "daemon/groups.h"
+#include "daemon/limiting.h"
 #include "daemon/methods-private.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -401,7 +402,7 @@ static void on_changed(struct request *request, struct engine_event *ev) {
         } else {
                 log_changes(ask);
                 quota_change_apply(&d->users.rules, &ask->change);
-                daemon_limit_users(d);
+                limits_of_all(d);
         }
         change_deinit(&ask->change);
         /* From here on the request that looks has the id. */

@@ -36,7 +36,9 @@ int method_export(
         if (m->in_stream && streams_admit(p, exports_in_flight(p, true), e) < 0)
                 return -(int)e->code;
         if (!m->in_stream && !conn_can_send_fd(&p->conn, exports_in_flight(p, false) + 1))
-                return err_set(e, ERR_LIMIT, "%d exports were not received yet, the limit for one connection; receive some",
+                return err_set(e, ERR_LIMIT,
+                        "%d exports were not received yet, the limit for one connection; receive "
+                        "some",
                         CONN_FDS_SENT);
         out->without_memory = m->without_memory;
         return methods_take_ref(m->conversation, out, e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* For whom a peer acts. Apart from peer.c, which is above the methods. */
+#include "daemon/limiting.h"
 #include "daemon/peer.h"
 #include <stdio.h>
 
@@ -17,7 +18,7 @@ int peer_act_for(
         r = users_set_tenant(to, p->tenant, e);
         if (r == 0 && gids)
                 r = users_set_groups(to, gids, n_gids, e);
-        daemon_limit_user(d, to);
+        limits_of_user(d, to);
         if (r == 0)
                 r = users_move(&d->users, from, to, to->limits.quotas.max[QUOTA_CONNECTIONS],
                         p->conn.charged, e);

@@ -4,6 +4,7 @@
 #include "service/log.h"
 #include "service/loop.h"
 #include "daemon/groups.h"
+#include "daemon/limiting.h"
 #include "daemon/methods.h"
 #include "daemon/reply.h"
 #include "daemon/streams.h"
@@ -131,7 +132,7 @@ static int identify(struct peer *p, int fd, struct err *e) {
         if (r < 0)
                 users_leave(&d->users, p->user);
         else
-                daemon_limit_user(d, p->user);
+                limits_of_user(d, p->user);
         return r;
 }
 

@@ -61,8 +61,6 @@ int users_join(struct users *users, uint64_t owner, struct user **ret, struct er
 void users_leave(struct users *users, struct user *user);
 /* Forget the figures of @owner, and (@all_tenants) of the tenants of this uid. */
 void users_forget(struct users *users, uint64_t owner, bool all_tenants);
-/* Count a connection of @user, who may have @max: 0 or -ERR_LIMIT. */
-
 /* The user of @owner, or NULL. */
 struct user *users_find(const struct users *users, uint64_t owner);
 /* The user that is the tenant of this label of @uid, or NULL. Looks at all users. */

@@ -184,6 +184,26 @@ async def inputs(connect, _from_socket):
             need(not (await client.find([{'role': 'user', 'text': 'Else.'}])).HasField('conversation'), 'none')
 
 
+async def quotas(client):
+    own = {limit.name: limit for limit in (await client.quota()).limits}
+    need(len(own) == 7 and own['max-conversations'].used == 1 and own['max-conversations'].value == 10000, f'{own}')
+    need(not own['max-user-tokens'].HasField('value') and own['max-user-tokens'].used > 0, f'{own}')
+    need(word(messages.QuotaOrigin, own['max-user-requests'].origin) == 'setting', f'{own}')
+    group = {'gid': 54321}
+    if os.geteuid() != 0:
+        with fails('permission'):
+            await client.quota(group)
+        return
+    await client.quota(group, {'max-user-tokens': 5, 'max-conversations': 'none'})
+    overrides = (await client.quota(overrides=True)).limits
+    need([(o.subject.gid, o.name, o.HasField('value')) for o in overrides]
+         == [(54321, 'max-conversations', False), (54321, 'max-user-tokens', True)], f'{overrides}')
+    await client.quota(group, {'max-user-tokens': None, 'max-conversations': None})
+    need(not (await client.quota(overrides=True)).limits, 'all are cleared')
+    with fails('invalid'):
+        await client.quota(group, {'max-dreams': 1})
+
+
 async def memory(connect, _from_socket):
     with Daemon() as daemon:
         async with await connect(daemon.path) as client:
@@ -198,6 +218,7 @@ async def memory(connect, _from_socket):
             need(info.name == 'confab-small' and info.n_vocab > 0, f'{info}')
             figures = await client.stats()
             need(figures['budget_max'] > 0 and figures['connections'] == 1, f'{figures}')
+            await quotas(client)
 
 
 async def files(connect, _from_socket):

@@ -117,6 +117,15 @@ def test_stats(r):
     rig.need(set(stats) == set(r.stats()) and all(isinstance(n, int) for n in stats.values()), stats)
 
 
+def test_quota(r):
+    quota = ok(r.get(BASE + '/quota'))
+    limits = {limit['name']: limit for limit in quota['limits']}
+    rig.need(len(limits) == 7 and quota['more'] is False, quota)
+    rig.need(limits['max-conversations']['uid'] == os.getuid() and limits['max-conversations']['value'] > 0, quota)
+    rig.need(limits['max-user-tokens']['value'] is None and limits['max-user-tokens']['origin'] == 'setting', quota)
+    rig.need(limits['max-user-tokens-per-day']['renews_usec'] % 86400000000 == 0, quota)
+
+
 def test_tokenize(r):
     answer = ok(r.post(BASE + '/tokenize', {'text': 'My name is Nora.'}))
     rig.need(''.join(answer['pieces']) == 'My name is Nora.' and len(answer['tokens']) == len(answer['pieces']), answer)

@@ -137,6 +137,19 @@ test('the model and the figures of the daemon', async (t) => {
   assert.equal(typeof info.weightsBytes, 'bigint');
   const stats = await client.stats();
   assert.equal(stats.budget_max, 64n << 20n);
+  const { limits, more } = await client.quota();
+  assert.equal(more, false);
+  const conversations = limits.find(({ name }) => name === 'max-conversations');
+  assert.deepEqual([conversations.value, conversations.used, conversations.origin], [10000n, 0n, 'setting']);
+  assert.equal(limits.find(({ name }) => name === 'max-user-tokens').value, undefined);
+  if (process.getuid() === 0) {
+    const subject = { uid: 54321, tenant: 'pat' };
+    const changed = await client.quota({ subject, changes: [{ name: 'max-user-tokens', value: 5n }] });
+    assert.deepEqual(changed.limits.filter(({ origin }) => origin === 'tenant').map(({ value }) => value), [5n]);
+    assert.equal((await client.quota({ overrides: true })).limits[0].subject.tenant, 'pat');
+  } else {
+    await assert.rejects(client.quota({ overrides: true }), { code: 'permission' });
+  }
 });
 
 test('a watch tells what happens, and goes on behind a cursor', async (t) => {

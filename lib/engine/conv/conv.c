@@ -361,11 +361,6 @@ void conv_unload(struct engine *engine, struct conv *c) {
         conv_free(engine, c);
 }
 
-void conv_limit(struct conv *c, const struct quotas *quotas) {
-        c->ram_share = (uint32_t)MIN(quotas->max[QUOTA_RAM], (uint64_t)QUOTA_RAM_ALL);
-        c->disk_limit = quotas->max[QUOTA_DISK];
-}
-
 void conv_use(struct engine *engine, struct conv *c) {
         (void)engine;
         c->n_users++;

@@ -219,7 +219,11 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
 void conv_unload(struct engine *engine, struct conv *c);
 void convs_unload_all(struct engine *engine);
 /* These limits of the owner hold for the conversation from now on. */
-void conv_limit(struct conv *c, const struct quotas *quotas);
+static inline void conv_limit(struct conv *c, const struct quotas *quotas) {
+        c->ram_share = quotas->max[QUOTA_RAM] < QUOTA_RAM_ALL ? (uint32_t)quotas->max[QUOTA_RAM]
+                                                              : QUOTA_RAM_ALL;
+        c->disk_limit = quotas->max[QUOTA_DISK];
+}
 /* Count a user more or less; a conversation without users is in the list of idle ones. */
 void conv_use(struct engine *engine, struct conv *c);
 void conv_unuse(struct engine *engine, struct conv *c);
