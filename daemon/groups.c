@@ -21,8 +21,10 @@
 struct groups_question {
         struct list link; /* asked or answered; under the lock while the thread has it in neither */
         uint32_t uid;
-        groups_fn *fn; /* loop thread; NULL: forgotten */
-        void *arg;
+        /* Loop thread: */
+        struct list among; /* of whoever asks */
+        groups_fn *fn;     /* NULL: forgotten */
+        void *arg, *owned;
         uint32_t *gids; /* owned */
         size_t n;
 };
@@ -40,6 +42,8 @@ struct groups {
 };
 
 static void question_free(struct groups_question *q) {
+        list_unlink(&q->among);
+        free(q->owned);
         free(q->gids);
         free(q);
 }
@@ -154,8 +158,9 @@ static void on_answers(evutil_socket_t fd, short what, void *arg) {
                 struct groups_question *q = list_entry(answered.next, struct groups_question, link);
 
                 list_unlink(&q->link);
+                list_unlink(&q->among);
                 if (q->fn)
-                        q->fn(q->arg, q->gids, q->n);
+                        q->fn(q->arg, TAKE_PTR(q->owned), q->gids, q->n);
                 question_free(q);
         }
 }
@@ -215,8 +220,8 @@ static int start(struct groups *groups, struct err *e) {
         return 0;
 }
 
-int groups_ask(struct groups *groups, uint32_t uid, groups_fn *fn, void *arg,
-        struct groups_question **ret, struct err *e) {
+int groups_ask(struct groups *groups, uint32_t uid, groups_fn *fn, void *arg, void *owned,
+        struct list *mine, struct err *e) {
         struct groups_question *q;
         int r = start(groups, e);
 
@@ -226,18 +231,25 @@ int groups_ask(struct groups *groups, uint32_t uid, groups_fn *fn, void *arg,
         if (!q)
                 return err_set(e, ERR_NOMEM, "no memory for groups of users");
         list_init(&q->link);
+        list_init(&q->among);
         q->uid = uid;
         q->fn = fn;
         q->arg = arg;
+        q->owned = owned;
+        list_append(mine, &q->among);
         pthread_mutex_lock(&groups->lock);
         list_append(&groups->asked, &q->link);
         pthread_cond_signal(&groups->more);
         pthread_mutex_unlock(&groups->lock);
-        *ret = q;
         return 0;
 }
 
-void groups_forget(struct groups_question *question) {
-        if (question)
-                question->fn = NULL;
+void groups_forget(struct list *mine) {
+        while (!list_empty(mine)) {
+                struct groups_question *q = list_entry(mine->next, struct groups_question, among);
+
+                list_unlink(&q->among);
+                q->fn = NULL;
+                free(TAKE_PTR(q->owned));
+        }
 }

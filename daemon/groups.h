@@ -18,18 +18,19 @@
 struct err;
 struct event_base;
 struct groups;
-struct groups_question;
+struct list;
 
 #define GROUPS_MOST 1024 /* of one user, that are looked at */
 
-/* @gids, [n]: borrowed. */
-typedef void groups_fn(void *arg, const uint32_t *gids, size_t n);
+/* @owned, of the question, is the callee's to free. @gids, [n]: borrowed, NULL if there are none. */
+typedef void groups_fn(void *arg, void *owned, const uint32_t *gids, size_t n);
 
 /* -ERR_SYS, -ERR_NOMEM. */
 int groups_new(struct groups **ret, struct event_base *base, struct err *e);
 struct groups *groups_stop(struct groups *groups);
-/* Ask for the groups of @uid. *ret: until the answer, for groups_forget(). -ERR_NOMEM, -ERR_SYS. */
-int groups_ask(struct groups *groups, uint32_t uid, groups_fn *fn, void *arg,
-        struct groups_question **ret, struct err *e);
-/* There will be no answer. NULL is allowed. */
-void groups_forget(struct groups_question *question);
+/* Ask for the groups of @uid. The question takes over @owned (from malloc(), or NULL), unless this fails, and is in list
+ * @mine of whoever asks until it is answered. -ERR_NOMEM, -ERR_SYS. */
+int groups_ask(struct groups *groups, uint32_t uid, groups_fn *fn, void *arg, void *owned,
+        struct list *mine, struct err *e);
+/* Whoever asks goes away: the questions in list @mine have no answer. */
+void groups_forget(struct list *mine);

@@ -25,10 +25,10 @@ void limits_of_user(struct daemon *d, struct user *user) {
                 tell_engine(d, user);
 }
 
-static void on_groups(void *arg, const uint32_t *gids, size_t n) {
+static void on_groups(void *arg, void *owned, const uint32_t *gids, size_t n) {
         struct user *user = arg;
 
-        user->question = NULL;
+        (void)owned;
         if (users_set_groups(user, gids, n, NULL) == 0)
                 limits_of_user(container_of(user->all, struct daemon, users), user);
 }
@@ -41,9 +41,9 @@ void limits_of_all(struct daemon *d) {
                 limits_of_user(d, user);
                 /* Somebody acts for the user since before any group had limits. Without memory the next connection
                  * asks again. */
-                if (d->users.rules.n_groups > 0 && !user->knows_groups && !user->question &&
-                        user->n_refs > 0)
-                        (void)groups_ask(d->groups, owner_uid(user->owner), on_groups, user,
-                                &user->question, NULL);
+                if (d->users.rules.n_groups > 0 && !user->knows_groups &&
+                        list_empty(&user->questions) && user->n_refs > 0)
+                        (void)groups_ask(d->groups, owner_uid(user->owner), on_groups, user, NULL,
+                                &user->questions, NULL);
         }
 }

@@ -52,16 +52,13 @@ struct waiting {
         uint64_t id, owner;
 };
 
-static void on_groups(void *arg, const uint32_t *gids, size_t n) {
-        struct peer *p = arg;
-        struct waiting *waiting = p->asking;
-        const struct waiting w = *waiting;
+static void on_groups(void *arg, void *owned, const uint32_t *gids, size_t n) {
+        _cleanup_(freep) struct waiting *w = owned;
         const uint32_t none = 0;
+        struct peer *p = arg;
 
-        p->question = NULL;
-        free(TAKE_PTR(p->asking));
         if (!p->over)
-                act_for(p, w.id, w.owner, gids ? gids : &none, n);
+                act_for(p, w->id, w->owner, gids ? gids : &none, n);
         conn_let_go(&p->conn);
 }
 
@@ -72,12 +69,11 @@ static int ask_groups(struct peer *p, uint64_t id, uint64_t owner, struct err *e
         if (!w)
                 return err_set(e, ERR_NOMEM, "no memory for a connection");
         *w = (struct waiting){id, owner};
-        r = groups_ask(p->daemon->groups, owner_uid(owner), on_groups, p, &p->question, e);
+        r = groups_ask(p->daemon->groups, owner_uid(owner), on_groups, p, w, &p->questions, e);
         if (r < 0) {
                 free(w);
                 return r;
         }
-        p->asking = w;
         conn_hold(&p->conn);
         return 0;
 }
@@ -110,7 +106,7 @@ static void on_owner(struct request *request, struct engine_event *ev) {
                 take_up(p, id, ev->owner);
         else
                 reply_refuse_hello(p, id, &ev->err);
-        if (!p->question)
+        if (list_empty(&p->questions))
                 conn_let_go(&p->conn);
 }
 

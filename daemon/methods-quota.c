@@ -316,20 +316,20 @@ static int look(struct peer *p, uint64_t id, struct ask *ask, const uint32_t *gi
         return 1;
 }
 
-static void on_groups(void *arg, const uint32_t *gids, size_t n) {
+static void on_groups(void *arg, void *owned, const uint32_t *gids, size_t n) {
+        struct ask *ask = owned;
         struct peer *p = arg;
-        struct ask *ask = TAKE_PTR(p->asking);
         uint64_t id = ask->id;
         struct err e;
 
-        p->question = NULL;
-        if (p->over || !p->user) {
+        if (p->over) {
                 free(ask);
         } else if (look(p, id, ask, gids, n, &e) < 0) {
                 free(ask);
                 reply_error(p, id, &e);
         }
-        conn_let_go(&p->conn);
+        if (list_empty(&p->questions))
+                conn_let_go(&p->conn);
 }
 
 /* As look(), by the groups of the subject's user. */
@@ -344,10 +344,9 @@ static int look_with_groups(struct peer *p, uint64_t id, struct ask *ask, struct
         if (!matter || (user && user->knows_groups))
                 return look(p, id, ask, user ? user->gids : NULL, user ? user->n_gids : 0, e);
         ask->id = id;
-        r = groups_ask(p->daemon->groups, ask->subject.number, on_groups, p, &p->question, e);
+        r = groups_ask(p->daemon->groups, ask->subject.number, on_groups, p, ask, &p->questions, e);
         if (r < 0)
                 return r;
-        p->asking = ask;
         conn_hold(&p->conn);
         return 1;
 }

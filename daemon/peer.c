@@ -184,6 +184,7 @@ static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) 
         request_list_init(&p->in_flight);
         list_init(&p->streams);
         list_init(&p->link);
+        list_init(&p->questions);
         r = identify(p, fd, e);
         if (r < 0) {
                 close(fd);
@@ -258,8 +259,7 @@ struct peer *peer_free(struct peer *p) {
         if (p->refused)
                 d->n_refused--;
         loop_event_free(p->hello_timer);
-        groups_forget(p->question);
-        free(p->asking);
+        groups_forget(&p->questions);
         conn_deinit(&p->conn);
         users_leave(&d->users, p->user);
         list_unlink(&p->link);

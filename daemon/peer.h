@@ -31,9 +31,7 @@ struct peer {
         struct list streams; /* exports and imports in the stream (streams.h) */
         size_t n_streams;
         struct event *hello_timer;
-        /* The answer to what it asked waits for the groups of a user; then go_on() is called (groups.h). */
-        struct groups_question *question;
-        void *asking; /* what is needed then: owned */
+        struct list questions; /* what it asked waits for the groups of users (groups.h) */
 };
 
 /* For listeners_start(): @arg is the daemon; takes over @fd. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static void user_free(struct user *user) {
-        groups_forget(user->question);
+        groups_forget(&user->questions);
         free(user->tenant);
         free(user->gids);
         free(user);
@@ -30,6 +30,7 @@ int users_join(struct users *users, uint64_t owner, struct user **ret, struct er
                         .connections = {.pot = &users->connections, .exempt = exempt},
                         .io = {.pot = &users->io, .exempt = exempt},
                 };
+                list_init(&user->questions);
                 r = map_add_u64(users->by_owner, owner, user, e);
                 if (r < 0) {
                         user_free(user);

@@ -13,6 +13,7 @@
  *
  * Loop thread only.
  */
+#include "base/list.h"
 #include "base/share.h"
 #include "daemon/quotas.h"
 #include <stddef.h>
@@ -40,7 +41,7 @@ struct user {
         uint32_t *gids; /* [n_gids], owned */
         size_t n_gids;
         bool knows_groups;
-        struct groups_question *question; /* they are asked for (groups.h) */
+        struct list questions; /* they are asked for (groups.h) */
         struct users *all;
         struct quota_limits limits;
         bool is_limited; /* they have been found */

@@ -125,12 +125,12 @@ static struct confab_request on(enum confab_verb verb, uint64_t id) {
 
 static int32_t many[2000];
 
-/* @n tokens of input, and a reply of @max_tokens. */
+/* @n tokens of input, others in each conversation, and a reply of @max_tokens. */
 static struct confab_request saying(uint64_t id, size_t n, uint32_t max_tokens) {
         struct confab_request r = on(CONFAB_CONTINUE, id);
 
         for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
-                many[i] = 300 + (int32_t)(i % 7);
+                many[i] = 300 + (int32_t)(i % 7 + id % 7);
         r.input = CONFAB_INPUT_TOKENS;
         r.tokens = many;
         r.n_tokens = n;

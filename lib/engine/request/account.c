@@ -8,8 +8,10 @@
  *      until now
  *
  * 1. What an owner has is what the register had when the request read it, plus what Continue has stored for the
- *    owner since account_look(), plus what is not stored yet. The second may count something twice, so the sum is
- *    never too small for what Continue adds; what others add or remove meanwhile counts with the next request.
+ *    owner since account_look(), plus what is not stored yet. A transaction of the owner between the two may count twice,
+ *    so then the register is read again (account_is_exact()), a few times: with an owner who stores all the
+ *    time the sum may be too large, never too small for what Continue adds. What others add or remove meanwhile counts with
+ *    the next request.
  * 2. Tokens that an edit is about to drop are free for the tokens that take their place.
  *    The first token of a reply is counted when the request begins, so that it can have it.
  * 3. Work is every token that the model has computed for a prompt, and every token generated. It is written with the
@@ -23,6 +25,8 @@
 #include "base/util.h"
 #include "engine/request/request.h"
 
+#define MOST_READS 16
+
 static bool is_limited(const struct request *request, enum quota quota) {
         return request->r.quotas.max[quota] != QUOTA_NONE;
 }
@@ -32,11 +36,21 @@ void account_look(struct request *request) {
 
         request->account.tokens_at = a->stored_tokens;
         request->account.work_at = a->stored_work;
+        request->account.n_stored_at = a->n_stored;
+}
+
+bool account_is_exact(struct request *request) {
+        const struct account *a = &request->usage->account;
+        struct account_part *part = &request->account;
+
+        return !part->reads || (a->n_storing == 0 && a->n_stored == part->n_stored_at) ||
+               ++part->n_reads == MOST_READS;
 }
 
 int account_read(struct engine *engine, struct request *request, struct err *e) {
         if (!is_limited(request, QUOTA_TOKENS) && !is_limited(request, QUOTA_TOKENS_PER_DAY))
                 return 0;
+        request->account.reads = true;
         return store_usage(engine->store, request->r.owner, &request->account.seen, e);
 }
 
@@ -115,6 +129,15 @@ bool account_is_full(const struct request *request) {
                left(request, QUOTA_TOKENS_PER_DAY, clock_realtime_usec()) == 0;
 }
 
+void account_storing(struct request *request) {
+        request->usage->account.n_storing++;
+}
+
+void account_was_stored(struct request *request) {
+        request->usage->account.n_storing--;
+        request->usage->account.n_stored++;
+}
+
 void account_stored(struct request *request, uint32_t n) {
         struct account *a = &request->usage->account;
         struct account_part *part = &request->account;
@@ -137,10 +160,13 @@ static void take(struct account *a, struct store_work *ret) {
         *ret = (struct store_work){
                 .day = quota_day(clock_realtime_usec()), .n_tokens = a->live_work - a->taken_work};
         a->taken_work = a->live_work;
+        a->n_storing++;
 }
 
 static void taken(struct account *a, const struct store_work *work, bool stored) {
         a->taken_work -= work->n_tokens;
+        a->n_storing--;
+        a->n_stored++;
         if (!stored)
                 return; /* the next transaction takes it along */
         a->live_work -= work->n_tokens;

@@ -116,6 +116,7 @@ static void input_done(struct engine *engine, struct job *j) {
         struct event_node *first;
 
         engine->again = true;
+        account_was_stored(request);
         if (j->r < 0) {
                 g->storing = NOT_STORED;
                 commit_failed(request->conv, j->r);
@@ -143,5 +144,6 @@ void commit_input(struct engine *engine, struct request *request) {
         g->request = request;
         g->input_job.run = input_run;
         g->input_job.done = input_done;
+        account_storing(request);
         io_submit(engine, &g->input_job);
 }

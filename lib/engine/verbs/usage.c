@@ -44,6 +44,7 @@ static void usage_run(struct engine *engine, struct job *j) {
         j->r = find_owner(engine, request, &j->err);
         if (j->r == 0 && look->owner != OWNER_ANY)
                 j->r = store_usage(engine->store, look->owner, &look->usage, &j->err);
+        request->account.reads = look->owner == request->r.owner;
 }
 
 /* What the register had, and of the request's own owner also what is on its way there. */
@@ -62,6 +63,8 @@ static void fill_tokens(struct request *request, uint64_t *used) {
                 used[QUOTA_TOKENS_PER_DAY] = look->usage.day_tokens;
 }
 
+static void usage_start(struct engine *engine, struct request *request);
+
 static void usage_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         const struct look *look = look_of(request);
@@ -69,6 +72,10 @@ static void usage_done(struct engine *engine, struct job *j) {
 
         if (j->r < 0) {
                 request_fail(engine, request, &j->err);
+                return;
+        }
+        if (!account_is_exact(request)) {
+                usage_start(engine, request);
                 return;
         }
         used = request_answer(request, ENGINE_USED)->used;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which limit holds for whom, the table of overrides, what a refusal says, and the groups of users. */
 #include "base/err.h"
+#include "base/list.h"
 #include "base/owner.h"
 #include "base/util.h"
 #include "daemon/groups.h"
@@ -230,8 +231,9 @@ static struct {
         bool has_own;
 } got;
 
-static void on_groups(void *arg, const uint32_t *gids, size_t n) {
+static void on_groups(void *arg, void *owned, const uint32_t *gids, size_t n) {
         assert_ptr_equal(arg, &got);
+        free(owned);
         got.n++;
         got.n_gids = n;
         for (size_t i = 0; i < n; i++)
@@ -240,29 +242,35 @@ static void on_groups(void *arg, const uint32_t *gids, size_t n) {
 
 static void test_groups(void **state) {
         struct event_base *base = event_base_new();
-        struct groups_question *q[3];
         struct groups *groups = NULL;
+        struct list mine, other;
 
         (void)state;
+        list_init(&mine);
+        list_init(&other);
         assert_non_null(base);
         assert_int_equal(groups_new(&groups, base, NULL), 0);
         /* Root's, which each system has; nobody's; and one that is forgotten. */
-        assert_int_equal(groups_ask(groups, 0, on_groups, &got, &q[0], NULL), 0);
+        assert_int_equal(groups_ask(groups, 0, on_groups, &got, malloc(1), &mine, NULL), 0);
+        assert_false(list_empty(&mine));
         while (got.n < 1)
                 assert_true(event_base_loop(base, EVLOOP_ONCE) >= 0);
+        assert_true(list_empty(&mine));
         assert_true(got.n_gids >= 1 && got.has_own);
-        assert_int_equal(groups_ask(groups, 0, on_groups, &got, &q[1], NULL), 0);
-        groups_forget(q[1]);
-        assert_int_equal(groups_ask(groups, UINT32_MAX - 7, on_groups, &got, &q[2], NULL), 0);
+        assert_int_equal(groups_ask(groups, 0, on_groups, &got, malloc(1), &other, NULL), 0);
+        assert_int_equal(groups_ask(groups, 0, on_groups, &got, malloc(1), &other, NULL), 0);
+        groups_forget(&other);
+        assert_true(list_empty(&other));
+        assert_int_equal(groups_ask(groups, UINT32_MAX - 7, on_groups, &got, NULL, &mine, NULL), 0);
         while (got.n < 2)
                 assert_true(event_base_loop(base, EVLOOP_ONCE) >= 0);
         assert_int_equal(got.n_gids, 0);
         /* Stopped with a question under way, or without. */
-        assert_int_equal(groups_ask(groups, 0, on_groups, &got, &q[0], NULL), 0);
+        assert_int_equal(groups_ask(groups, 0, on_groups, &got, malloc(1), &mine, NULL), 0);
+        groups_forget(&mine);
         groups_stop(groups);
         assert_int_equal(groups_new(&groups, base, NULL), 0);
         groups_stop(groups);
-        groups_forget(NULL);
         assert_int_equal(got.n, 2);
         event_base_free(base);
 }
