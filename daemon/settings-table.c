@@ -171,7 +171,7 @@ const struct setting settings_table[] = {
         {"admin-group", SETTING_TEXT, AT(admin_group), .metavar = "GROUP",
                 .help = "Group whose members, like root, may list, cancel, evict and close the "
                         "conversations of all "
-                        "users, and publish prefixes to them."},
+                        "users, publish prefixes to them, and see and set limits of users."},
         {"trusted-users", SETTING_TEXT, AT(trusted_users), .metavar = "USERS",
                 .help = "Users, by name or number, who may say for which user and for which tenant "
                         "of a user they act, as a gateway does. They reach the conversations of "
