@@ -32,6 +32,7 @@ const struct cli_command *const cli_commands[] = {
         &cmd_export,
         &cmd_import,
         &cmd_publish,
+        &cmd_quota,
         &cmd_stats,
         &cmd_model,
         &cmd_tokenize,

@@ -5,6 +5,7 @@ static const struct cli_command *const commands[] = {
         &cmd_admin_status,
         &cmd_admin_settings,
         &cmd_admin_users,
+        &cmd_admin_quota,
         &cmd_admin_cancel,
         &cmd_admin_evict,
         &cmd_admin_close,

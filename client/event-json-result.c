@@ -74,7 +74,7 @@ void event_json_list(
         json_object_end(j);
 }
 
-static void put_quota(struct json *j, const struct confab_quota *quota) {
+void event_json_quota(struct json *j, const struct confab_quota *quota) {
         const struct confab_quota_subject *subject = &quota->subject;
 
         json_object_begin(j);
@@ -108,7 +108,7 @@ void event_json_quotas(struct json *j, const struct confab_quotas *quotas) {
         json_put_key(j, "limits");
         json_array_begin(j);
         for (size_t i = 0; i < quotas->n_items; i++)
-                put_quota(j, &quotas->items[i]);
+                event_json_quota(j, &quotas->items[i]);
         json_array_end(j);
         json_put_key_bool(j, "more", quotas->more);
         if (quotas->cursor)

@@ -44,5 +44,7 @@ void event_json_user_acted(struct json *j, const struct confab_user_acted *acted
 void event_json_list(
         struct json *j, const struct confab_conversations *list, enum event_json_seeds seeds);
 void event_json_quotas(struct json *j, const struct confab_quotas *quotas);
+/* One of its limits. */
+void event_json_quota(struct json *j, const struct confab_quota *quota);
 void event_json_found(
         struct json *j, const struct confab_found *found, enum event_json_seeds seeds);

@@ -11,7 +11,7 @@ struct audit {
         uint32_t uid; /* who */
         int32_t pid;
         uint64_t conversation; /* or 0 */
-        char what[192];        /* "purge of user 1000" */
+        char what[256];        /* "purging user 1000" */
 };
 
 /* The act has ended with @event. */

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "base/util.h"
+#include "daemon/audit.h"
 #include "daemon/groups.h"
 #include "daemon/limiting.h"
 #include "daemon/methods-private.h"
@@ -366,22 +367,31 @@ static struct value_text value_text(bool is, uint64_t value) {
         return t;
 }
 
-/* One line for each limit that is another one than before. */
-static void log_changes(const struct ask *ask) {
+/* One line for each limit that is another one than before; or, with @failure, one for them all. */
+static void log_changes(const struct ask *ask, const struct err *failure) {
         const struct quota_rules *rules = &ask->daemon->users.rules;
+        struct audit audit = {.uid = ask->uid, .pid = ask->pid};
+        char result[sizeof(failure->msg) + 16];
 
-        for (size_t i = 0; i < QUOTA_N; i++) {
+        for (size_t i = 0; i < QUOTA_N && !failure; i++) {
                 const struct engine_override *o = &ask->change.overrides[i];
                 uint64_t old = 0;
                 bool was = quota_rules_find(rules, &ask->subject, (enum quota)i, &old);
 
-                if (o->is && (was != !o->clear || (was && old != o->value)))
-                        log_write(LOG_NOTICE, &(struct log_about){.uid = ask->uid, .pid = ask->pid},
-                                "uid %" PRIu32 ", an administrator, changes %s of %s: %s -> %s",
-                                ask->uid, quota_info((enum quota)i)->name,
-                                QUOTA_SUBJECT_TEXT(&ask->subject), value_text(was, old).s,
-                                value_text(!o->clear, o->value).s);
+                if (!o->is || (was == !o->clear && (!was || old == o->value)))
+                        continue;
+                snprintf(audit.what, sizeof(audit.what), "changing %s of %s",
+                        quota_info((enum quota)i)->name, QUOTA_SUBJECT_TEXT(&ask->subject));
+                snprintf(result, sizeof(result), "%s -> %s", value_text(was, old).s,
+                        value_text(!o->clear, o->value).s);
+                audit_write(&audit, result);
         }
+        if (!failure)
+                return;
+        snprintf(audit.what, sizeof(audit.what), "changing limits of %s",
+                QUOTA_SUBJECT_TEXT(&ask->subject));
+        snprintf(result, sizeof(result), "failed: %s", failure->msg);
+        audit_write(&audit, result);
 }
 
 static void change_deinit(struct quota_change *change) {
@@ -396,10 +406,10 @@ static void on_changed(struct request *request, struct engine_event *ev) {
         uint64_t id = request->id;
         struct err e;
 
+        log_changes(ask, ev->kind == ENGINE_ERROR ? &ev->err : NULL);
         if (ev->kind == ENGINE_ERROR) {
                 quota_change_drop(&d->users.rules, &ask->change);
         } else {
-                log_changes(ask);
                 quota_change_apply(&d->users.rules, &ask->change);
                 limits_of_all(d);
         }
