@@ -7,13 +7,17 @@
  * 1. The answer is lines. "=WORD" TAB "DESCRIPTION" is a whole word, with its description if it has one. "/PREFIX"
  *    says that the word is PREFIX and then the name of a file, which the shell completes itself.
  * 2. Everything comes from the tables (cli.h): commands, options, the words in small letters that an option takes,
- *    and by the words in capitals: NAME is a conversation, FILE and PATH are files, TEXT may be @FILE, COMMAND a command.
+ *    and by the words in capitals: NAME is a conversation, FILE and PATH are files, TEXT may be @FILE, COMMAND a command,
+ *    USER and @GROUP are those that the system lists, LIMIT=VALUE begins with the name of a limit.
  * 3. Names of conversations are asked from the daemon, latest change first, page by page. Nothing is said if there is
  *    none, and SIGALRM ends the program after two seconds, wherever it is (main.c): what came until then is printed.
  * 4. Words from bash are as they were typed, with their quotes; other shells take those away themselves.
  * 5. Standard error is quiet, and nothing that is typed is an error.
  */
+#include "base/quota.h"
 #include "client/cli.h"
+#include <grp.h>
+#include <pwd.h>
 #include <string.h>
 
 #define PAGE 1000u
@@ -165,17 +169,50 @@ static void put_names(struct completion *c) {
         free(names.cursor);
 }
 
+static void put_users(struct completion *c) {
+        const struct passwd *pw;
+
+        setpwent();
+        while ((pw = getpwent()))
+                put(c, pw->pw_name, "");
+        endpwent();
+}
+
+static void put_groups(struct completion *c) {
+        const struct group *gr;
+        char word[256];
+
+        setgrent();
+        while ((gr = getgrent()))
+                if (snprintf(word, sizeof(word), "@%s", gr->gr_name) < (int)sizeof(word))
+                        put(c, word, "");
+        endgrent();
+}
+
+static void put_limits(struct completion *c) {
+        char word[64];
+
+        for (size_t i = 0; i < QUOTA_N; i++) {
+                snprintf(word, sizeof(word), "%s=", quota_info((enum quota)i)->name);
+                put(c, word, quota_info((enum quota)i)->unit);
+        }
+}
+
 /* @what: one alternative of an argument, of @size bytes (rule 2). */
 static void put_kind(struct completion *c, const char *what, size_t size) {
         static const struct {
                 const char *name;
-                enum { NAME, FILES, AT_FILES, COMMANDS } kind;
+                enum { NAME, FILES, AT_FILES, COMMANDS, OTHERS } kind;
+                void (*put)(struct completion *c); /* of OTHERS */
         } kinds[] = {
-                {"NAME", NAME},
-                {"FILE", FILES},
-                {"PATH", FILES},
-                {"TEXT", AT_FILES},
-                {"COMMAND", COMMANDS},
+                {"NAME", NAME, NULL},
+                {"FILE", FILES, NULL},
+                {"PATH", FILES, NULL},
+                {"TEXT", AT_FILES, NULL},
+                {"COMMAND", COMMANDS, NULL},
+                {"USER", OTHERS, put_users},
+                {"@GROUP", OTHERS, put_groups},
+                {"LIMIT=VALUE", OTHERS, put_limits},
         };
         struct cli_path path = {.n = 0};
         char word[64];
@@ -193,6 +230,8 @@ static void put_kind(struct completion *c, const char *what, size_t size) {
                         continue;
                 if (kinds[i].kind == NAME)
                         put_names(c);
+                else if (kinds[i].kind == OTHERS)
+                        kinds[i].put(c);
                 else if (kinds[i].kind == FILES)
                         put_files(c, "");
                 else if (kinds[i].kind == AT_FILES && !c->literal)

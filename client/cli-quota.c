@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+#define NAME_WIDTH 25 /* the column of names, with the space behind it */
+
 static const char units[] = {'K', 'M', 'G', 'T'};
 
 /* --- printing --- */
@@ -74,14 +76,21 @@ static void print_subject(struct cli *cli, const struct confab_quota_subject *s)
                 cli_name(cli, s->all_tenants ? "*" : s->tenant);
 }
 
+/* In a column of its own, however long it is. */
+static void print_name(struct cli *cli, const char *name) {
+        size_t n = MIN(strlen(name), (size_t)NAME_WIDTH - 1);
+
+        cli_name(cli, name);
+        cli_printf(cli, "%*s", (int)(NAME_WIDTH - n), "");
+}
+
 static void print_limit(struct cli *cli, const struct confab_quota *q) {
         char value[32], used[32], name[ADMIN_NAME_SIZE], when[40];
         time_t renews = (time_t)(q->renews_usec / 1000000);
         struct tm tm;
 
         cli_printf(cli, "%12s %12s  ", value_text(value, q), used_text(used, q));
-        cli_name(cli, q->name);
-        cli_printf(cli, "%*s", (int)(25 - MIN(strlen(q->name), (size_t)25)), "");
+        print_name(cli, q->name);
         cli_name(cli, confab_quota_origin_name(q->origin));
         if (q->origin == CONFAB_QUOTA_ORIGIN_GROUP) {
                 cli_printf(cli, " ");
@@ -97,8 +106,7 @@ static void print_override(struct cli *cli, const struct confab_quota *q) {
         char value[32];
 
         cli_printf(cli, "%12s  ", value_text(value, q));
-        cli_name(cli, q->name);
-        cli_printf(cli, "%*s", (int)(25 - MIN(strlen(q->name), (size_t)25)), "");
+        print_name(cli, q->name);
         print_subject(cli, &q->subject);
         cli_printf(cli, "\n");
 }
@@ -115,7 +123,7 @@ static void show(void *userdata, const struct confab_event *event) {
                 cli_json_end(cli, &j);
                 return;
         }
-        cli_printf(cli, "%12s %12s  %-25s%s\n", "VALUE", "USED", "LIMIT", "FROM");
+        cli_printf(cli, "%12s %12s  %-*s%s\n", "VALUE", "USED", NAME_WIDTH, "LIMIT", "FROM");
         for (size_t i = 0; i < event->quotas->n_items; i++)
                 print_limit(cli, &event->quotas->items[i]);
 }
@@ -147,7 +155,7 @@ static void page(void *userdata, const struct confab_event *event) {
                         continue;
                 }
                 if (pages->n == 0)
-                        cli_printf(cli, "%12s  %-25s%s\n", "VALUE", "LIMIT", "WHOSE");
+                        cli_printf(cli, "%12s  %-*s%s\n", "VALUE", NAME_WIDTH, "LIMIT", "WHOSE");
                 print_override(cli, &event->quotas->items[i]);
         }
         if (event->quotas->more && event->quotas->cursor) {

@@ -35,8 +35,8 @@ enum cli_type {
 };
 struct cli_option {
         const char *name; /* without the dashes; NULL ends a table */
-        /* What --help calls its argument; NULL for flags. Completion knows what NAME, FILE, PATH, TEXT and
-         * COMMAND are (cli-complete.c); words in small letters are taken as they are: "error|shift". */
+        /* What --help calls its argument; NULL for flags. Completion knows what NAME, FILE, PATH, TEXT,
+         * COMMAND, USER and a few more are (cli-complete.c); words in small letters are taken as they are: "error|shift". */
         const char *arg;
         enum cli_type type;
         bool repeat; /* may be given several times; else the last one counts */

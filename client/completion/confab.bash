@@ -49,6 +49,7 @@ _confab()
                         found=${found#"$kept"}
                         [[ $quote ]] || printf -v found %q "$found"
                         [[ $quote && $found == *"$quote"* ]] || COMPREPLY+=("$found")
+                        [[ $found == *= ]] && compopt -o nospace # a value follows
                         ;;
                 esac
         done < <("${COMP_WORDS[0]}" __complete bash -- "${words[@]:1}" 2>/dev/null)

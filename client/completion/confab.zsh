@@ -20,4 +20,7 @@ for answer in "${(@f)$("${(Q)words[1]}" __complete zsh -- "${(@Q)words[2,CURRENT
                 ;;
         esac
 done
-(( $#found )) && compadd -l -d shown -a found
+# a value follows what ends with "="
+local -a end
+[[ -z ${(M)found:#*[^=]} ]] && end=(-S '')
+(( $#found )) && compadd -l "${end[@]}" -d shown -a found

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """admin.py CONFABD CONFAB SOURCE: an administrator's day with confab admin, on the real daemon: status, settings, users, acts on
-users and tenants, drain, backup, restore into another folder, and the journal of it.
+users and tenants, limits, drain, backup, restore into another folder, and the journal of it.
 
 What is compared: after a restore, replies of the restored conversations are those of the first daemon, token for token."""
 import json
@@ -16,6 +16,8 @@ import time
 
 confabd, confab, source = sys.argv[1:4]
 MODEL = f'{source}/models/confab-small.q8_0.gguf'
+GUEST = '54330'
+DAY = (int(time.time()) // 86400 + 1) * 86400000000  # when the day ends on which this began
 ME = pwd.getpwuid(os.getuid()).pw_name
 WIDTH = 512  # of a block of a tar archive
 
@@ -91,6 +93,45 @@ def look(daemon, config):
     daemon.run('--as-uid', '1000', 'admin', 'status', status=1)
 
 
+def of_guest(daemon, *who):
+    return {q['name']: q for q in daemon.json(*(who or ('admin', 'quota', GUEST)))['limits']}
+
+
+def limits(daemon):
+    """A user is at its limit, the administrator raises it. What users and quota tell agrees, also after a purge."""
+    guest = '--as-uid', GUEST
+    need('no limit is overridden' in daemon.command('admin', 'quota', text=True).stderr, 'nothing is overridden')
+    daemon.run('admin', 'quota', GUEST, 'max-conversations=1', 'ram-share-per-user=20%')
+    daemon.run(*guest, 'open', 'one')
+    refused = daemon.command(*guest, 'open', 'two', text=True)
+    need(refused.returncode == 5 and '(max-conversations = 1)' in refused.stderr
+         and 'confab admin quota' in refused.stderr, f'who is at the limit hears what it is: {refused.stderr}')
+    own = of_guest(daemon, *guest, 'quota')['max-conversations']
+    need((own['value'], own['used'], own['origin']) == (1, 1, 'user'), f'quota: {own}')
+    denied = daemon.command(*guest, 'admin', 'quota', GUEST, 'max-conversations=9', text=True)
+    need(denied.returncode == 1 and 'only root and the admin group' in denied.stderr, f'not for the user: {denied.stderr}')
+    need(' 2            1  max-conversations        user' in daemon.run('admin', 'quota', GUEST, 'max-conversations=2'),
+         'the limit after the change')
+    daemon.run(*guest, 'open', 'two')
+    daemon.say(*guest, 'say', 'two', 'Tell me of the hills.')
+    daemon.run('admin', 'evict', GUEST)
+    quota, user, later = of_guest(daemon), daemon.users()[int(GUEST), None], of_guest(daemon)
+    for name, figure in ('max-conversations', 'conversations'), ('max-user-tokens', 'tokens'), \
+            ('disk-limit-per-user', 'disk_bytes'), ('max-user-requests', 'requests'), ('max-user-connections', 'connections'):
+        need(quota[name]['used'] == user[figure], f'{name} and {figure} differ: {quota} {user}')
+    need(user['conversations'] == 2 and user['tokens'] > 12 and user['disk_bytes'] > 0, f'users: {user}')
+    day = later['max-user-tokens-per-day']
+    need(day['used'] == user['tokens_prefilled'] + user['tokens_decoded'] or day['renews_usec'] != DAY, f'of the day: {day} {user}')
+    daemon.run('admin', 'quota', GUEST, 'max-conversations=0')
+    daemon.run('admin', 'purge', GUEST, '--yes')
+    after = of_guest(daemon)
+    need([after[n]['used'] for n in ('max-conversations', 'max-user-tokens', 'disk-limit-per-user')] == [0, 0, 0],
+         f'a purge leaves nothing: {after}')
+    need(after['max-user-tokens-per-day']['used'] == day['used'] or after['max-user-tokens-per-day']['renews_usec'] != DAY,
+         f'what the day had is not given back: {after}')
+    need(after['max-conversations']['value'] == 0, 'an override stays')
+
+
 def act(daemon):
     need('3 conversations would be evicted' in daemon.run('admin', 'evict', ME, '--dry-run'), 'what would be evicted')
     need('3 conversations evicted' in daemon.run('admin', 'evict', ME), 'evict')
@@ -113,6 +154,8 @@ def drain(daemon):
     refused = daemon.command('say', 'a', 'hello', text=True)
     need(refused.returncode == 6 and 'drain --off' in refused.stderr, 'who is refused hears what to do')
     need('DRAINED' in daemon.run('admin', 'status'), 'status tells it')
+    refused = daemon.command('--as-uid', GUEST, 'open', 'three', text=True)
+    need(refused.returncode == 6 and 'drain --off' in refused.stderr, f'drained, whatever the limit is: {refused.stderr}')
     need(daemon.json('show', 'a')['n_turns'] == 2, 'reading goes on')
     daemon.run('admin', 'drain', '--off')
     need('DRAINED' not in daemon.run('admin', 'status'), 'status tells it')
@@ -155,6 +198,8 @@ def backup(daemon, folder):
     daemon.run('admin', 'restore', str(archive), other.state, status=4)
     other.start()
     need('cannot be used' not in other.said(), f'the register names no memory: {other.said()}')
+    overrides = daemon.json('admin', 'quota')
+    need(len(overrides['limits']) == 2 and other.json('admin', 'quota') == overrides, f'limits are restored: {overrides}')
     for name in 'a', 'b':
         need(other.json('show', name)['turns'] == daemon.json('show', name)['turns'], f'{name}: another transcript')
         need(other.say('say', name, 'And what then?') == daemon.say('say', name, 'And what then?'), f'{name}: goes on otherwise')
@@ -176,14 +221,17 @@ def main():
             daemon.run('--tenant', 'anna', 'open', 'c')
             daemon.say('--tenant', 'anna', 'say', 'c', 'Tell me of the birds.')
             look(daemon, daemon.config)
+            limits(daemon)
             act(daemon)
             drain(daemon)
             backup(daemon, folder)
             journal = daemon.said()
             for words in ('purging user 0, tenant \'anna\': conversations: 1', 'draining: done', 'taking work again',
-                          'backup of all conversations: made', 'administrator uid 0 (pid '):
+                          'backup of all conversations: made', 'administrator uid 0 (pid ',
+                          f'changing max-conversations of user {GUEST}: 1 -> 2',
+                          f'changing ram-share-per-user of user {GUEST}: no override -> 20'):
                 need(words in journal, f'the journal has no "{words}": {journal}')
-            need(journal.count('notice: administrator') == 7, f'one line for each act, none for a look: {journal}')
+            need(journal.count('notice: administrator') == 13, f'one line for each act, none for a look: {journal}')
             daemon.stop()
         finally:
             if daemon.process.poll() is None:
