@@ -53,6 +53,7 @@ static void send_limits(struct fixture *f, uint64_t id, Confab__V1__QuotaLimit *
 static struct proto_message *asked(struct fixture *f) {
         struct proto_message *m = peer_next(&f->peer);
 
+        assert_non_null(m);
         assert_int_equal(m->request->verb_case, REQ(QUOTA));
         return m;
 }

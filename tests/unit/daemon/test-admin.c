@@ -2,6 +2,8 @@
 /* Verbs of administrators: who may, what the engine is asked, what its answers become, what the journal gets. */
 #include "daemon-fixture.h"
 #include "daemon/audit.h"
+#include "service/log.h"
+#include <sys/mman.h>
 
 static struct peer *only_peer(struct fixture *f) {
         assert_int_equal(f->d->n_peers, 1);
@@ -40,6 +42,23 @@ static uint64_t send_act(struct wire *w, uint32_t uid, const char *tenant, int a
         m.act = (Confab__V1__UserAct)act;
         m.has_dry_run = dry_run;
         m.dry_run = dry_run;
+        return wire_send(w, &r);
+}
+
+static uint64_t send_limit(struct wire *w, uint32_t uid, const char *name, uint64_t value) {
+        Confab__V1__QuotaSubject subject = CONFAB__V1__QUOTA_SUBJECT__INIT;
+        Confab__V1__QuotaChange change = CONFAB__V1__QUOTA_CHANGE__INIT;
+        Confab__V1__QuotaChange *changes[] = {&change};
+        REQUEST(r, QUOTA, Quota, quota, m);
+
+        subject.has_uid = true;
+        subject.uid = uid;
+        change.name = proto_borrow(name);
+        change.to_case = CONFAB__V1__QUOTA_CHANGE__TO_VALUE;
+        change.value = value;
+        m.subject = &subject;
+        m.changes = changes;
+        m.n_changes = 1;
         return wire_send(w, &r);
 }
 
@@ -301,6 +320,45 @@ static void test_audit(void **state) {
         assert_int_equal(n_audits, 1);
 }
 
+/* A change of limits that the register did not take: the journal says who wanted it and why it is not, and the limit is
+ * what it was. */
+static void test_failed_change(void **state) {
+        struct fixture *f = *state;
+        int err = dup(STDERR_FILENO), fd = memfd_create("journal", MFD_CLOEXEC);
+        char text[1024] = "", want[160];
+        uint64_t value, id;
+        struct wire w;
+
+        assert_true(err >= 0 && fd >= 0);
+        fixture_start(f);
+        connect_admin(f, &w);
+        id = send_limit(&w, 1000, "max-conversations", 5);
+        fixture_wait_requests(f, 1);
+        assert_int_equal(fake.requests[0].r.verb, ENGINE_OVERRIDE);
+        assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+        log_set_level(LOG_NOTICE);
+        fake_emit_error(fake.requests[0].r.handle, ERR_LIMIT, "the register: disk full");
+        while (requests_count(&f->d->requests) > 0)
+                daemon_step(f->d);
+        log_set_level(LOG_CRIT);
+        assert_int_equal(dup2(err, STDERR_FILENO), STDERR_FILENO);
+        assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
+        snprintf(want, sizeof(want),
+                "administrator uid %u (pid %d): changing limits of user 1000: failed: the "
+                "register: "
+                "disk full\n",
+                geteuid(), getpid());
+        if (!strstr(text, want))
+                fail_msg("no \"%s\" in \"%s\"", want, text);
+        assert_null(strstr(text, "->"));
+        expect_error(&w, id, "limit", true);
+        assert_false(quota_rules_find(&f->d->users.rules,
+                &(struct quota_subject){QUOTA_OF_USER, 1000, ""}, QUOTA_CONVERSATIONS, &value));
+        close(err);
+        close(fd);
+        wire_close(&w);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_permission),
@@ -309,6 +367,7 @@ int main(void) {
                 daemon_test_closed(test_bad_users),
                 daemon_test_closed(test_act),
                 daemon_test_closed(test_audit),
+                daemon_test_closed(test_failed_change),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
