@@ -315,7 +315,8 @@ static void test_complete(void **state) {
                 "--quic");
         COMPLETE("", "admin", "nobody", "");
         COMPLETE("", "admin", "users", "-k", ""); /* of a KEY nothing is known */
-        COMPLETE("", "admin", "quota", "set", "");
+        COMPLETE("=root\t\n", "admin", "quota", "set", "root");
+        COMPLETE("", "admin", "quota", "set", "root", ""); /* and of an N */
 }
 
 /* ---- help ---- */
