@@ -51,6 +51,10 @@ static size_t look(const struct confab_event *ev) {
         } else if (ev->kind == CONFAB_EVENT_NOTICE) {
                 s += sum(ev->notice->cursor, strlen(ev->notice->cursor)) + ev->notice->conversation;
                 s += sum(confab_notice_name(ev->notice->kind), 1);
+        } else if (ev->kind == CONFAB_EVENT_QUOTAS) {
+                for (size_t i = 0; i < ev->quotas->n_items; i++)
+                        s += sum(ev->quotas->items[i].name, strlen(ev->quotas->items[i].name)) +
+                             sum(ev->quotas->items[i].unit, strlen(ev->quotas->items[i].unit));
         } else if (ev->kind == CONFAB_EVENT_STATS) {
                 for (size_t i = 0; i < ev->stats->n_stats; i++)
                         s += sum(ev->stats->stats[i].name, 1);
@@ -128,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                         continue;
                 r.verb = v;
                 r.conversation = "c";
-                r.has_fd = true;
+                r.has_fd = r.has_uid = true;
                 r.fd = memory;
                 if (confab_submit(c, &r, see, &n_final[v], NULL, NULL) < 0)
                         abort();
