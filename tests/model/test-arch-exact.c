@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * I2 (exact.h) over one small model of each architecture and each type of memory, with weights of
- * F32 (memory of q8_0: Q8_0). An architecture that does not open fails.
+ * I2 (exact.h) over one small model of each architecture, with memory of f16 and, by turns, of f32 or q8_0, and weights of
+ * F32 (memory of q8_0: Q8_0); all the way each model has each type (util/depth.h). An architecture that does not open
+ * fails.
  *
  * Sanitizers make it slow, and what they look for does not depend on the numbers: with them each model has one
  * type of memory, the next model the next type.
@@ -13,6 +14,7 @@
 #include "exact.h"
 #include "quant/quant.h"
 #include "util/arch-build.h"
+#include "util/depth.h"
 #include "util/model-rig.h"
 #include "util/sanitize.h"
 #include "util/test.h"
@@ -46,7 +48,11 @@ static bool is_wanted(const struct one *one, size_t place) {
                 return one->kv == KERN_KV_F16;
         if (TEST_SANITIZED)
                 return place % KERN_N_KV == one->kv;
-        return has_scales || one->kv != KERN_KV_Q8_0;
+        if (one->kv == KERN_KV_F16)
+                return true;
+        if (test_depth(0, 0, 1))
+                return has_scales || one->kv != KERN_KV_Q8_0;
+        return one->kv == (has_scales && place % 2 ? KERN_KV_Q8_0 : KERN_KV_F32);
 }
 
 /* Arguments: which slice of so many (they run side by side). */
