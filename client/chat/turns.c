@@ -109,6 +109,15 @@ struct newest {
         bool others; /* there are turns of other roles */
 };
 
+/* A text is bytes without a NUL behind them. */
+static char *copy_text(const struct confab_bytes *text) {
+        char *copy = calloc(1, text->size + 1);
+
+        if (copy && text->size > 0)
+                memcpy(copy, text->data, text->size);
+        return copy;
+}
+
 static void newest_event(void *userdata, const struct confab_event *event) {
         const struct confab_conversation *c = event->conversation;
         struct newest *newest = userdata;
@@ -122,8 +131,7 @@ static void newest_event(void *userdata, const struct confab_event *event) {
                 if (t->role != newest->role)
                         continue;
                 free(newest->text);
-                newest->text = t->text.size ? strndup((const char *)t->text.data, t->text.size)
-                                            : strdup("");
+                newest->text = copy_text(&t->text);
         }
 }
 

@@ -176,7 +176,8 @@ void json_put_raw(struct json *j, const char *text, size_t n) {
                         put_str(j, " ");
                         plain = i + 1;
                 }
-        put(j, text + plain, n - plain);
+        if (plain < n) /* @text may be NULL, without any */
+                put(j, text + plain, n - plain);
 }
 
 /* Shortest digits of @v in scientific form that read back as @v. The locale may use anything as the

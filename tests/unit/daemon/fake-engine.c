@@ -462,6 +462,9 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
                         free_conv(&ev->convs.convs[i]);
                 free(ev->convs.convs);
                 break;
+        case ENGINE_USERS_RESULT:
+                free(ev->users.users);
+                break;
         case ENGINE_TOKENS:
                 free(ev->tokens.ids);
                 free(ev->tokens.pieces);
