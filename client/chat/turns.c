@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "client/chat/chat.h"
 #include "client/cli-commands.h"
+#include "client/cli-system.h"
 #include <string.h>
 
 /* ---- other conversations ---- */
@@ -102,11 +103,9 @@ int chat_regenerate(struct chat *chat, const char *arg) {
         return cli_regenerate(chat->cli, number_of(chat, number), &r);
 }
 
-/* The text of the newest turn of a role. */
+/* The text of the user's newest message. */
 struct newest {
-        enum confab_role role;
-        char *text;  /* or NULL */
-        bool others; /* there are turns of other roles */
+        char *text; /* or NULL */
 };
 
 /* A text is bytes without a NUL behind them. */
@@ -127,8 +126,7 @@ static void newest_event(void *userdata, const struct confab_event *event) {
         for (size_t i = 0; i < c->n_turn_list; i++) {
                 const struct confab_turn *t = &c->turns[i];
 
-                newest->others |= t->role != newest->role;
-                if (t->role != newest->role)
+                if (t->role != CONFAB_ROLE_USER)
                         continue;
                 free(newest->text);
                 newest->text = copy_text(&t->text);
@@ -144,7 +142,7 @@ static int find_newest(struct chat *chat, struct newest *newest) {
 
 /* Without a text: the last message comes back to be edited, as a command that is not sent yet. */
 static int recall_message(struct chat *chat) {
-        struct newest newest = {.role = CONFAB_ROLE_USER};
+        struct newest newest = {0};
         _cleanup_(freep) char *line = NULL;
         int status = find_newest(chat, &newest);
 
@@ -175,25 +173,15 @@ int chat_edit(struct chat *chat, const char *arg) {
         return cli_edit(chat->cli, number_of(chat, number), CLI_LAST_MESSAGE, &r);
 }
 
-/* Before anything was said the message takes the place of what there is; later it holds from there on. */
 int chat_system(struct chat *chat, const char *arg) {
-        struct newest newest = {.role = CONFAB_ROLE_SYSTEM};
-        struct confab_request r = chat_request(chat, CONFAB_CONTINUE);
-        int status = find_newest(chat, &newest);
+        struct confab_request which = chat_request(chat, CONFAB_GET);
+        bool found = true;
+        int status;
 
-        if (status == 0 && !*arg) {
-                if (newest.text)
-                        cli_text(chat->cli, newest.text, strlen(newest.text));
-                cli_printf(chat->cli, "%s\n", newest.text ? "" : "there is no system message");
-        }
-        r.has_at_turn = newest.text && !newest.others;
-        free(newest.text);
-        if (status || !*arg)
-                return status;
-        r.input = CONFAB_INPUT_MESSAGE;
-        r.role = CONFAB_ROLE_SYSTEM;
-        r.text = arg;
-        r.text_size = strlen(arg);
-        r.has_max_tokens = true;
-        return cli_generate(chat->cli, &r, false);
+        if (*arg)
+                return cli_system_give(chat->cli, &which, arg, strlen(arg));
+        status = cli_system_print(chat->cli, &which, &found);
+        if (status == 0 && !found && !chat->cli->json)
+                cli_printf(chat->cli, "there is no system message\n");
+        return status;
 }

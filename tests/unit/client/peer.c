@@ -148,9 +148,10 @@ void peer_send_turns(
                 turns[i].end = (uint32_t)i * 10 + 10;
                 pointers[i] = &turns[i];
         }
-        c.has_id = c.has_revision = true;
+        c.has_id = c.has_revision = c.has_n_turns = true;
         c.id = 3;
         c.revision = revision;
+        c.n_turns = (uint32_t)n;
         c.turn_list = pointers;
         c.n_turn_list = n;
         event.conversation = &c;

@@ -202,6 +202,8 @@ static void test_system(void **state) {
                 assert_int_equal(m->request->continue_->role, CONFAB__V1__ROLE__ROLE_SYSTEM);
                 assert_true(m->request->continue_->has_max_tokens);
                 assert_int_equal(m->request->continue_->max_tokens, 0);
+                /* What others say meanwhile is not dropped. */
+                assert_true(m->request->continue_->has_expect_revision);
                 assert_int_equal(m->request->continue_->from_case,
                         n == 1 ? CONFAB__V1__CONTINUE__FROM_AT_TURN
                                : CONFAB__V1__CONTINUE__FROM__NOT_SET);
