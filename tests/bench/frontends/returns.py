@@ -14,6 +14,7 @@ At the end the first chat is told again by confab's own protocol, and each reply
 
 import random
 
+import bars
 from first import check_replies
 from report import median, note, seconds, times
 from sides import Client, Gateway, Server, computed
@@ -100,5 +101,9 @@ def part_returns(b):
     check_replies(sides[0], "returns", both[0].messages[0], plan["reply"])
     b.values["returns"] = {chats.side.name: chats.got for chats in both}
     rows(b.table, both, plan, f"shape {shape}, q4_0, {b.threads} threads")
+    bars.keep(b, "returns", f"{plan['n']} chats of {plan['tokens']:,} tokens over HTTP, a slot for each, {plan['new']} new words"
+              f" (shape {shape}, Q4_0)",
+              [bars.bar(what, chats.side.name, chats.column(kind, 0))
+               for kind, what in (("return", "a return"), ("restart", "after a restart")) for chats in both])
     for side in sides:
         side.close()
