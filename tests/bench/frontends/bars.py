@@ -73,7 +73,7 @@ def text(x, y, words, size=13, colour=INK, more=""):
 
 
 def picture(data):
-    longest = max(one["seconds"] for panel in data.values() for one in panel["bars"])
+    longest = max(one.get("greatest", one["seconds"]) for panel in data.values() for one in panel["bars"])
     scale = (WIDTH - LEFT - RIGHT) / longest
     body, y = [text(20, 32, "Time to the first token of a return, in seconds; shorter is better", 16, INK, ' font-weight="600"')], 42
     for panel in data.values():
@@ -106,7 +106,7 @@ def row(y, one, scale):
     yield f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2" fill="{OURS if is_ours else THEIRS}"/>'
     end = LEFT + width
     if "least" in one and one["greatest"] > one["least"]:
-        low, high = LEFT + one["least"] * scale, min(LEFT + one["greatest"] * scale, WIDTH - RIGHT + 20)
+        low, high = LEFT + one["least"] * scale, LEFT + one["greatest"] * scale
         yield f'<path d="M{low:.1f} {middle:.1f}H{high:.1f}M{low:.1f} {middle - 4:.1f}v8M{high:.1f} {middle - 4:.1f}v8" stroke="{INK}" fill="none"/>'
         end = max(end, high)
     yield text(end + 8, middle + 4.5, figure(one["seconds"]), 13, INK, ' font-weight="600"' if is_ours else "")
