@@ -316,6 +316,8 @@ static void run_error(struct run *run, const struct confab_error *e) {
 static void run_event(void *userdata, const struct confab_event *event) {
         struct run *run = userdata;
 
+        if (run->detach && run->accepted)
+                return; /* the first tokens came in the same read, but the reply goes on by itself */
         run->ended = event->final;
         cli_progress_event(&run->progress, event);
         if (event->kind == CONFAB_EVENT_ACCEPTED)

@@ -191,6 +191,10 @@ class Case:
         need(all(p.communicate(timeout=60)[0] and p.returncode == 0 for p in waiting), 'say --wait does not wait')
         need(d.show('long')['n_turns'] == 5 + 6, 'not all was said')
         d.run('wait', 'long', 'nobody', status=3)
+        for _ in range(10):  # nothing is printed of a reply that goes on by itself, however soon its first tokens come
+            printed = d.run('say', 'long', '--detach', '--wait', '--max-tokens', '3', 'More.')
+            need(printed == '', f'say --detach prints {printed!r}')
+            d.run('wait', 'long')
         d.run('close', 'long')
         d.only(*self.mine)
 
