@@ -13,7 +13,7 @@ CONFAB_QUICKSTART_PACKAGES=(curl)
 CONFAB_PAGE_PACKAGES=(libjs-markdown-it node-dompurify libjs-highlight.js libjs-katex)
 CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" "${CONFAB_PAGE_PACKAGES[@]}" libcmocka-dev clang clang-format libclang-rt-14-dev llvm
         sqlite3 git python3-jinja2 python3-protobuf chromium chromium-headless-shell chromium-driver python3-selenium fonts-dejavu-core
-        man-db mandoc bash-completion zsh fish)
+        man-db mandoc bash-completion zsh fish python3-pyte)
 # What tools/package takes besides CONFAB_BUILD_PACKAGES (tools/debian/control names both).
 CONFAB_PACKAGE_PACKAGES=(build-essential debhelper dh-python lintian python3-protobuf)
 # What tests/systemd/container.py boots a Debian with; tests skip aloud without.

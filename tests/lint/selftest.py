@@ -64,6 +64,13 @@ CLEAN = {
     'tools/clients/versions.json': '{"node": {"a": "1.2.3"}}\n',
     'tools/clients/parts/node': '#!/bin/sh\n# SPDX-License-Identifier: MIT\ntrue\n',
     'models/make.py': '#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\nprint(1)\n',
+    'tests/lint/protocol.txt': 'Mood.MOOD_GOOD: value = 1\nMood.MOOD_UNSPECIFIED: value = 0\nOpen.a_b: optional string = 1\n'
+                               'Request.open: oneof Open = 1\n',
+    'meson.build': "project(\n        'confab',\n        version: '0.2.0')\n",
+    'docs/README.md': '# Pages\n\n- [one](one.md#what-it-is), [changes](CHANGELOG.md)\n- [the man page](confab-model.1)\n',
+    'docs/one.md': '# One\n\n## What it `is`\n\n![a picture](pictures/a.svg)\n\n    [code](is/no/link)\n',
+    'docs/CHANGELOG.md': '# Changes\n\n## 0.2.0\n\n## 0.1.0\n',
+    'docs/pictures/a.svg': '<svg xmlns="http://www.w3.org/2000/svg"><a href="#b"/></svg>\n',
 }
 CLEAN.update((f'{prefix}{name}.c', SPDX + f'int ladder_{name}(void);\nint ladder_{name}(void) {{\n        return 1;\n}}\n')
              for prefix, names in table.LADDERS.items() for name in names)
@@ -152,6 +159,21 @@ CASES = [
     ('clients', 'proto/confab.proto', 'enum Tone { TONE_UNSPECIFIED = 0; }\n', 'Tone has no', 'client/node/index.d.ts'),
     ('clients', 'proto/confab.proto', 'message New { optional bool a = 1; }\n', 'no interface of New', 'client/node/index.d.ts'),
     ('clients', 'tools/clients/parts/more', '#!/bin/sh\n', 'is not executable'),
+    ('protocol', 'proto/confab.proto', 'message New { optional bool a = 1; }\n', 'New.a is not recorded'),
+    ('protocol', 'tests/lint/protocol.txt', 'Open.c: optional bool = 7\n', 'is gone', 'proto/confab.proto'),
+    ('protocol', 'tests/lint/protocol.txt', 'Open.old: optional bool = 1\nOpen.a_b: optional string = 2\n', 'was "optional string = 2"',
+     'proto/confab.proto'),
+    ('docs', 'docs/one.md', 'See [two](two.md).\n', 'there is no docs/two.md'),
+    ('docs', 'docs/one.md', 'See [below](#nothing).\n', 'has no heading #nothing'),
+    ('docs', 'docs/README.md', 'See [one](one.md#What-it-is).\n', 'has no heading #What-it-is'),
+    ('docs', 'docs/two.md', '# Two\n', 'two.md is not in it', 'docs/README.md'),
+    ('docs', 'docs/pictures/b.svg', '<svg/>', 'no page shows it'),
+    ('docs', 'docs/pictures/a.svg', '<more/>', 'is not well-formed'),
+    ('docs', 'docs/pictures/b.svg', '<svg><script/></svg>', 'has <script>'),
+    ('docs', 'docs/pictures/b.svg', '<svg onload="f()"/>', 'has onload'),
+    ('docs', 'docs/pictures/b.svg', '<svg><style>@import "x.css"</style></svg>', 'loads something'),
+    ('docs', 'docs/CHANGELOG.md', '## 0.10.0\n', 'its newest version is 0.10.0'),
+    ('docs', 'docs/one.md', '![b](pictures/b.svg)\n', 'there is no docs/pictures/b.svg'),
     ('javascript', 'client/node/lib/verbs.js', 'export {{;\n', 'SyntaxError'),
     ('text', 'client/node/lib/more.js', 'export {};\n', 'SPDX'),
 ]
@@ -211,7 +233,7 @@ def main():
     with tempfile.TemporaryDirectory() as base:
         clean = f'{base}/clean'
         make_tree(clean)
-        for check in ('circles', 'clients', 'javascript', 'layers', 'mutants', 'sizes', 'text', 'headers', 'format',
+        for check in ('circles', 'clients', 'docs', 'javascript', 'layers', 'mutants', 'protocol', 'sizes', 'text', 'headers', 'format',
                       'scripts'):
             code, out = run(check, clean)
             if code not in (0, 77):
