@@ -4,7 +4,7 @@
 
 A session is a block of the language "console": "$ " begins a command, "> " a further line of it, and the other lines are what it prints,
 on standard output or standard error. All sessions of a page are one shell, with a daemon and a gateway of its own where a user's own are
-found, on the bundled model. Numbers are compared as numbers, not by value. … stands for any words of a line, a line … for any lines.
+found, on the bundled model. … stands for any words of a line, a line … for any lines.
 """
 import os
 import re
@@ -49,9 +49,7 @@ def pattern(lines):
         if line.strip() == '…':
             parts.append(r'(?:.*\n)*?')
         else:
-            words = re.split(r'(…|\d+(?:\.\d+)?)', line.rstrip())
-            parts.append(''.join('.*' if word == '…' else r'\d+(?:\.\d+)?' if re.fullmatch(r'\d+(\.\d+)?', word) else re.escape(word)
-                                 for word in words) + r'[ ]*\n')
+            parts.append('.*'.join(re.escape(word) for word in line.rstrip().split('…')) + r'[ ]*\n')
     return ''.join(parts)
 
 
