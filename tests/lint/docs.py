@@ -3,7 +3,7 @@
 """docs.py ROOT: links of pages lead somewhere, every page and picture is reached, and pictures are what they are drawn from.
 
 1. A link or picture of a page (*.md) that is no address of the web is a file of the tree; what stands behind # is a heading of it.
-2. Each page and man page in docs/ is in docs/README.md, and each file in docs/pictures is in some page.
+2. Links lead from docs/README.md, over other pages or not, to each page and man page in docs/; each file in docs/pictures is in some page.
 3. SVG is well-formed, and safe and whole as a picture in a page: no scripts, nothing from elsewhere.
 4. docs/pictures/returns.svg is drawn from returns.json (tests/bench/frontends/bars.py).
 5. The newest version in docs/CHANGELOG.md is the one of meson.build.
@@ -60,7 +60,8 @@ def targets(path, text):
             yield number, nested[1]
 
 
-def check_links(path, text, pages, reached):
+def check_links(path, text, pages, links):
+    reached = links.setdefault(path, set())
     for number, target in targets(path, text):
         if WEB.match(target):
             continue
@@ -74,13 +75,18 @@ def check_links(path, text, pages, reached):
             report.bad(path, number, f'{aim} has no heading #{anchor}')
 
 
-def check_reached(pages, reached):
+def check_reached(links):
     index = 'docs/README.md'
+    found, waiting = set(), [index]
+    while waiting:
+        page = waiting.pop()
+        if page not in found:
+            found.add(page)
+            waiting += links.get(page, ())
     for name in sorted(os.listdir(os.path.join(root, 'docs'))):
-        page = f'docs/{name}'
-        if re.search(r'\.(md|[1-8](\.in)?)$', name) and page != index and index in pages and \
-                not re.search(rf'\({re.escape(name)}[)#]', pages[index]):
-            report.bad(index, 1, f'{name} is not in it')
+        if index in links and re.search(r'\.(md|[1-8](\.in)?)$', name) and f'docs/{name}' not in found:
+            report.bad(index, 1, f'no links lead to {name}')
+    reached = set().union(*links.values())
     pictures = os.path.join(root, 'docs', 'pictures')
     for name in sorted(os.listdir(pictures)) if os.path.isdir(pictures) else []:
         if f'docs/pictures/{name}' not in reached:
@@ -126,10 +132,10 @@ def check_version(pages):
 
 
 files = {path: table.read(root, path) for path in table.files(root, ('.md',))}
-seen = set()
+seen = {}  # page: what it leads to
 for source, content in files.items():
     check_links(source, content, files, seen)
-check_reached(files, seen)
+check_reached(seen)
 drawn = [path for path in table.files(root, ('.svg',)) if path.startswith('docs/')]
 for source in drawn:
     check_svg(source)

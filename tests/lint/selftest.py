@@ -166,7 +166,7 @@ CASES = [
     ('docs', 'docs/one.md', 'See [two](two.md).\n', 'there is no docs/two.md'),
     ('docs', 'docs/one.md', 'See [below](#nothing).\n', 'has no heading #nothing'),
     ('docs', 'docs/README.md', 'See [one](one.md#What-it-is).\n', 'has no heading #What-it-is'),
-    ('docs', 'docs/two.md', '# Two\n', 'two.md is not in it', 'docs/README.md'),
+    ('docs', 'docs/two.md', '# Two\n', 'no links lead to two.md', 'docs/README.md'),
     ('docs', 'docs/pictures/b.svg', '<svg/>', 'no page shows it'),
     ('docs', 'docs/pictures/a.svg', '<more/>', 'is not well-formed'),
     ('docs', 'docs/pictures/b.svg', '<svg><script/></svg>', 'has <script>'),

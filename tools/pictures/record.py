@@ -7,6 +7,7 @@ it is handed over at the start, and a daemon that ends is started again, so a cl
 The terminal's own language is pyte's to understand; a picture of the screen is taken after each piece of output.
 """
 import codecs
+import fcntl
 import os
 import pty
 import select
@@ -14,7 +15,6 @@ import signal
 import socket
 import struct
 import subprocess
-import fcntl
 import termios
 import threading
 import time
@@ -166,7 +166,7 @@ class Terminal:
 
 
 def play(steps, build, model, folder, quick):
-    """What the terminal showed: (frames, its last text). quick: nobody is to read it, so nothing pauses."""
+    """What the terminal showed, its last text, and how often the daemon was started. quick: nobody is to read it, so nothing pauses."""
     daemon = Daemon(build, model, folder)
     try:
         terminal = Terminal(folder, os.path.join(build, 'client') + ':/usr/bin:/bin')
