@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-source, build, page = sys.argv[1:4]
+source, build = map(os.path.abspath, sys.argv[1:3])
+page = sys.argv[3]
 LONG = 120  # seconds that nothing should take
 MARK = 'confab-session-ends'
 MODEL = f'{source}/models/confab-small.q8_0.gguf'
