@@ -4,7 +4,7 @@
 
 A session is a block of the language "console": "$ " begins a command, "> " a further line of it, and the other lines are what it prints,
 on standard output or standard error. All sessions of a page are one shell, with a daemon and a gateway of its own where a user's own are
-found, on the bundled model. … stands for any words of a line, a line … for any lines.
+found, on the bundled model, whose file is $MODEL. … stands for any words of a line, a line … for any lines.
 """
 import os
 import re
@@ -93,7 +93,7 @@ def start(command, answers, folder):
 def play(sessions, folder):
     run = f'{folder}/run/confab'
     os.makedirs(run, 0o700)
-    env = {'PATH': f'{build}/client:{build}/client/gateway:{build}/daemon:{build}/tools:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': f'{folder}/home', 'LANG': 'C.UTF-8',
+    env = {'PATH': f'{build}/client:{build}/client/gateway:{build}/daemon:{build}/tools:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': f'{folder}/home', 'LANG': 'C.UTF-8', 'MODEL': MODEL,
            'XDG_RUNTIME_DIR': f'{folder}/run', 'PYTHONPATH': f'{build}/client/python', 'PYTHONDONTWRITEBYTECODE': '1'}
     os.mkdir(env['HOME'])
     group = subprocess.run(['id', '-gn'], capture_output=True, text=True, check=True).stdout.strip()
