@@ -258,6 +258,13 @@ int cli_make_connection(const struct cli *cli, struct confab **ret, struct confa
 int cli_connect(struct cli *cli);
 /* Connect, call, report: 0 or an exit status. */
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata);
+/* Get a page of at most *@page turns of the conversation that @r names, from where its from_turn or before_turn says. If
+ * they are too large for one answer, *@page is halved and they are asked for again; @fn then sees an error first.
+ * The first returns 0, or -1 with *e filled, and takes a connection that is there; the second is as cli_call(). */
+int cli_try_page(struct cli *cli, struct confab_request *r, uint32_t *page, confab_event_fn fn,
+        void *userdata, struct confab_error *e);
+int cli_call_page(struct cli *cli, struct confab_request *r, uint32_t *page, confab_event_fn fn,
+        void *userdata);
 /* If @e says that no conversation has the name that @r gives, and a person reads it: ask for the list,
  * and add the names that are like it. Scripts neither wait for that nor read it. */
 void cli_add_near_names(struct cli *cli, const struct confab_request *r, struct confab_error *e);
@@ -331,6 +338,8 @@ void cli_tell_done(struct cli *cli, const struct confab_done *d);
  * reporting why. */
 #define CLI_LAST_MESSAGE SIZE_MAX
 int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_request *r);
+/* The text of the user's last message, to be freed; NULL: there is none. 0 or a status after reporting why. */
+int cli_last_message(struct cli *cli, const char *name, char **ret);
 /* The same for the last reply: @r, without input, generates another one. */
 int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r);
 

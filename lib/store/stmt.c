@@ -170,6 +170,9 @@ static const char *const stmt_sql[STMT_N] = {
                 "coalesce(length(CAST(extra AS BLOB)), 0) END), 0), 0, count(*), "
                 "coalesce(sum(length(tokens)), 0) FROM turn WHERE conversation = ?1 AND n >= ?4 "
                 "AND n < ?5",
+        /* The last turn up to ?2 that is not of the assistant. */
+        [STMT_TURN_RUN] = "SELECT n FROM turn WHERE conversation = ?1 AND n <= ?2 AND "
+                          "role <> 'assistant' ORDER BY n DESC LIMIT 1",
         [STMT_TURN_TOKENS] =
                 "SELECT n, first, past, tokens FROM turn WHERE conversation = ? ORDER BY n",
         [STMT_TURN_TOKENS_OF] =

@@ -85,6 +85,7 @@ enum store_stmt {
         STMT_TURN_LIST_BARE,
         STMT_TURN_PAGE,
         STMT_TURN_PAGE_SIZES,
+        STMT_TURN_RUN,
         STMT_TURN_TOKENS,
         STMT_TURN_TOKENS_OF,
         STMT_TURN_SIZES,
