@@ -176,6 +176,12 @@ CASES = [
     ('docs', 'docs/one.md', '![b](pictures/b.svg)\n', 'there is no docs/pictures/b.svg'),
     ('javascript', 'client/node/lib/verbs.js', 'export {{;\n', 'SyntaxError'),
     ('text', 'client/node/lib/more.js', 'export {};\n', 'SPDX'),
+    ('tree', 'notes.md', 'x\n', 'no place at the top'),
+    ('tree', 'src/seq.c', SPDX, 'no place at the top'),
+    ('tree', 'tests/unit/pid', '1\n', 'left behind'),
+    ('tree', 'tests/unit/boot.log', 'x\n', 'left behind'),
+    ('tree', 'lib/seq/seq.c.orig', SPDX, 'left behind'),
+    ('tree', 'daemon/core.117', 'x', 'left behind'),
 ]
 
 # Additions that must stay allowed.
@@ -189,6 +195,8 @@ FINE = [
     ('text', 'lib/seq/seq.c', 'static void f(char *s) {\n        snprintf(s, 1, "x");\n}\n'),
     ('text', 'tools/confab-model/verb-bench.c', 'const char *json = "  --json  one object\\n";\n'),
     ('layers', 'lib/seq/seq.c', '#include <sys/mman.h>\n#include <pthread.h>\n'),
+    ('tree', 'lib/seq/seq-log.c', SPDX),
+    ('tree', 'build/notes.log', 'x\n'),
 ]
 
 
@@ -234,7 +242,7 @@ def main():
         clean = f'{base}/clean'
         make_tree(clean)
         for check in ('circles', 'clients', 'docs', 'javascript', 'layers', 'mutants', 'protocol', 'sizes', 'text', 'headers', 'format',
-                      'scripts'):
+                      'scripts', 'tree'):
             code, out = run(check, clean)
             if code not in (0, 77):
                 failed += 1
