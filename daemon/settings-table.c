@@ -35,8 +35,8 @@ const struct setting settings_table[] = {
                 .help = "Read settings from this file first, then from the files FILE.d/*.conf by "
                         "their names."},
         {"defaults", SETTING_TEXT, AT(defaults), .metavar = "FILE", .flag_only = true,
-                .help = "Read settings from this file before those of --config, which may then be "
-                        "missing."},
+                .help = "Read settings from this file and from FILE.d/*.conf before those of "
+                        "--config, which may then be missing."},
         {"model-fingerprint", SETTING_TEXT, AT(model_fingerprint), .metavar = "HEX",
                 .help = "Start only with the model of this fingerprint: what --check and confab "
                         "model print, or the first 16 digits of it, which stand for the weights "
@@ -174,7 +174,8 @@ const struct setting settings_table[] = {
                         "users, publish prefixes to them, and see and set limits of users."},
         {"trusted-users", SETTING_TEXT, AT(trusted_users), .metavar = "USERS",
                 .help = "Users, by name or number, who may say for which user and for which tenant "
-                        "of a user they act, as a gateway does. They reach the conversations of "
+                        "of a user they act, as a gateway does; '-' before one that may be "
+                        "missing. They reach the conversations of "
                         "those users, but have no administrator's rights. Root always may. The "
                         "user whom confabd runs as may act for tenants of its own. Their own "
                         "connections are not limited by max-user-connections.",

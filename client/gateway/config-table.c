@@ -151,8 +151,9 @@ static const struct setting table[] = {
                 .help = "Read settings from this file first, then from the files FILE.d/*.conf by "
                         "their names."},
         {"defaults", SETTING_TEXT, AT(defaults), .metavar = "FILE", .flag_only = true,
-                .help = "Read settings from this file before those of --config, which may then be "
-                        "missing."},
+                .help = "Read settings from this file and from FILE.d/*.conf before those of "
+                        "--config, "
+                        "which may then be missing."},
 };
 
 const struct conf gateway_conf = {

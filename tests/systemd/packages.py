@@ -36,7 +36,7 @@ LIBEVENT = {'bookworm': 'libevent-core-2.1-7'}
 ANY_LIBEVENT = 'libevent-core-2.1-7t64'
 # Those that need no Python, which a bare Debian has not.
 PACKAGES = 'confab confabd confab-gateway confab-model libconfab1 libconfab-dev'.split()
-SETTINGS = '# edited\nmax-conversations = 7\ntrusted-users = confab-gateway\n'
+SETTINGS = '# edited\nmax-conversations = 7\n'
 MODEL = '/usr/share/confab/models/confab-small.q8_0.gguf'
 
 
@@ -174,6 +174,17 @@ def ask_gateway(box, path):
 def check_gateway(box):
     need('"status":"ok"' in ask_gateway(box, '/health'), 'the gateway reaches no model')
     need('<title>confab</title>' in ask_gateway(box, '/'), 'the gateway has no page')
+    need('"conversations":[' in ask_gateway(box, '/confab/v1/conversations'), 'the gateway may not act for those who ask')
+
+
+def check_trust(box):
+    """The package's settings let the gateway act for others, and the administrator's line takes that back."""
+    box.write('/etc/confab/confabd.conf', SETTINGS + 'trusted-users = root\n')
+    box.run('systemctl', 'reload', 'confabd')
+    answer = ask_gateway(box, '/confab/v1/conversations')
+    need('may not act for user' in answer, f'the gateway is trusted against what the administrator says: {answer}')
+    box.write('/etc/confab/confabd.conf', SETTINGS)
+    box.run('systemctl', 'reload', 'confabd')
 
 
 def check_instance(box):
@@ -297,6 +308,7 @@ def walk(box, source, first, later, folder):
         check_talk(box)
         check_settings(box)
     with step('gateway'):
+        check_trust(box)
         check_gateway(box)
     with step('a second model'):
         check_instance(box)
