@@ -633,3 +633,20 @@ int query_check(struct query *q, struct err *e) {
                 return err_set(e, ERR_CORRUPT, "register is damaged: %s cannot be so", q->bad);
         return 0;
 }
+
+int query_rows(struct query *q, query_take_fn *take, void *out, size_t size, size_t max,
+        size_t *ret_n, struct err *e) {
+        size_t n = 0;
+        int r = 0;
+
+        for (; n < max && (r = query_step(q, e)) > 0; n++) {
+                take(q, (char *)out + n * size);
+                r = query_check(q, e);
+                if (r < 0)
+                        return r;
+        }
+        if (r < 0)
+                return r;
+        *ret_n = n;
+        return 0;
+}

@@ -266,6 +266,10 @@ void query_bind_blob(struct query *q, const void *p, size_t n);
 
 /* 1: a row; 0: no more; negative: failed. */
 int query_step(struct query *q, struct err *e);
+/* Up to @max rows: @take fills one of @size bytes at @out from the present row, and a row that cannot be so fails. */
+typedef void query_take_fn(struct query *q, void *out);
+int query_rows(struct query *q, query_take_fn *take, void *out, size_t size, size_t max,
+        size_t *ret_n, struct err *e);
 /* For statements without rows. */
 int query_run(struct query *q, struct err *e);
 
