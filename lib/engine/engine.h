@@ -24,8 +24,10 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/figures.h"
+#include "base/histogram.h"
 #include "base/owner.h"
 #include "base/quota.h"
+#include "base/rates.h"
 #include "base/sampling.h"
 
 struct engine;
@@ -84,6 +86,7 @@ enum engine_isa {
 #define ENGINE_MAX_ACTIVE 256
 #define ENGINE_MAX_BATCH 65536
 #define ENGINE_MAX_LIST 256               /* conversations in one answer to LIST */
+#define ENGINE_STATS_USERS 1000           /* users in one answer to STATS */
 #define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
 #define ENGINE_MAX_TOOLS (256 << 10)      /* bytes of definitions of tools */
 #define ENGINE_MAX_CALLS 256              /* calls or results in one message */
@@ -547,7 +550,12 @@ struct engine_request {
         enum engine_user_order user_order;
         bool after_user; /* users: only those behind the owner after_owner, whose figure is after_value */
         uint64_t after_value, after_owner;
-        /* Act on user: of user @uid and all tenants, or (tenant) of this tenant. Users, if one_user: only these. */
+        /* Stats: also what is measured, and what the owner has; or (one_user) the user @uid; or (tenant) the tenant of this
+         * label of either. And (want_users) the users with the most RAM, at most ENGINE_STATS_USERS, of whom `known` says the
+         * same as for Users. */
+        bool want_meters, want_users;
+        /* Act on user: of user @uid and all tenants, or (tenant) of this tenant. Users, if one_user: only these.
+         * Stats: see above. */
         bool one_user;
         uint32_t uid;
         enum engine_user_act user_act;
@@ -721,6 +729,43 @@ struct engine_user {
         struct engine_known known;
 };
 
+/* What is measured. A stage is counted when it is over, also of a request that is cancelled later. */
+enum engine_latency {
+        ENGINE_LATENCY_QUEUE,   /* continue, warm: from the request to its place */
+        ENGINE_LATENCY_RESTORE, /* from there until memory is back that was on disk, where some was */
+        ENGINE_LATENCY_PREFILL, /* from there until the prompt is computed, where something was to compute */
+        ENGINE_LATENCY_DECODE, /* from there to the last token, of replies that have tokens */
+        /* From one token of a reply to the next. Tokens that one step has brought (speculation) share its time. Not where the
+         * client did not read meanwhile. */
+        ENGINE_LATENCY_TOKEN,
+        /* The register's transaction for the turns of a continue, as the client waits for it: of the input, and of the
+         * reply. */
+        ENGINE_LATENCY_COMMIT,
+        ENGINE_LATENCY_FIRST_TOKEN, /* from the request to the first token of its reply */
+        ENGINE_LATENCIES
+};
+struct engine_meter {
+        struct histogram latencies[ENGINE_LATENCIES];
+        double rates[RATES_N_WINDOWS][RATE_N]; /* tokens or requests per second */
+        uint64_t since_usec; /* realtime: when counting began; 0: nothing was counted */
+};
+/* What an owner has now. */
+struct engine_holding {
+        uint64_t owner; /* OWNER_ANY: a tenant was named that nobody has named before; all is 0 */
+        uint32_t uid;
+        char tenant[ENGINE_NAME_MAX + 1]; /* the label that was given, or "" */
+        bool has_convs; /* n_convs and n_tokens are known: the register could be read */
+        uint64_t n_convs, n_tokens;
+        uint64_t ram_size;  /* of these; what two share counts twice */
+        uint64_t disk_size; /* that the owner pays for */
+        uint64_t n_requests;
+};
+/* Of all owners, and of one. */
+struct engine_meters {
+        struct engine_meter all, own;
+        struct engine_holding holding; /* the one's */
+};
+
 struct engine_stat {
         const char *name; /* static */
         uint64_t value;
@@ -833,6 +878,10 @@ struct engine_event {
                 struct {
                         struct engine_stat *stats;
                         size_t n;
+                        struct engine_meters *meters; /* with want_meters, else NULL */
+                        struct engine_user *users;    /* [n_users], with want_users, else NULL */
+                        size_t n_users;
+                        bool more_users; /* there are others, with less in RAM */
                 } stats;
                 struct {
                         int fd; /* an unnamed file, read from 0; closed by engine_event_free() */

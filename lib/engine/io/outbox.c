@@ -429,6 +429,8 @@ static void event_deinit(struct engine_event *ev) {
                 break;
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);
+                free(ev->stats.meters);
+                free(ev->stats.users);
                 break;
         case ENGINE_BYTES:
                 free(ev->bytes.data);

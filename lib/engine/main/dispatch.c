@@ -33,6 +33,7 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "base/clock.h"
 #include "engine/main/main.h"
 
 static const struct verb *const verbs[ENGINE_N_VERBS] = {
@@ -500,6 +501,8 @@ void dispatch_request(struct engine *engine, struct request *request) {
         struct err e;
 
         engine->count.requests++;
+        if (request->r.has_quotas) /* of a client, not of the daemon or the engine */
+                meters_count(engine, request, RATE_REQUESTS, 1, clock_monotonic_usec());
         if (engine->stopping) {
                 err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
                 request_fail(engine, request, &e);

@@ -69,6 +69,8 @@ static void finish(struct engine *engine, struct request *request) {
         ev->acted.n_tokens = request->r.user_act == ENGINE_USER_PURGE ? x->act.n_tokens : 0;
         ev->acted.n_requests = x->n_requests;
         ev->acted.n_busy = x->n_busy;
+        if (ev->acted.purged)
+                meters_forget(engine, &x->whose);
         leave(request);
         request_finish(engine, request);
 }

@@ -258,6 +258,14 @@ static void take_event(struct answer *a, struct engine_event *ev) {
         case ENGINE_OWNER:
                 a->owner = ev->owner;
                 break;
+        case ENGINE_STATS_RESULT:
+                if (ev->stats.meters)
+                        a->meters = *ev->stats.meters;
+                a->n_users = MIN(ev->stats.n_users, ARRAY_SIZE(a->users));
+                if (a->n_users > 0)
+                        memcpy(a->users, ev->stats.users, a->n_users * sizeof(*a->users));
+                a->more = ev->stats.more_users;
+                break;
         case ENGINE_USERS_RESULT:
                 a->n_users = MIN(ev->users.n, ARRAY_SIZE(a->users));
                 memcpy(a->users, ev->users.users, a->n_users * sizeof(*a->users));

@@ -64,7 +64,8 @@ struct answer {
         uint64_t owner;                   /* OWNER */
         uint64_t used[QUOTA_N];           /* USED */
         char tenant[ENGINE_NAME_MAX + 1]; /* CONV: its label, or empty */
-        struct engine_user users[8];      /* USERS_RESULT: [n_users] */
+        struct engine_meters meters;      /* STATS_RESULT, with want_meters */
+        struct engine_user users[8];      /* USERS_RESULT, STATS_RESULT: [n_users] */
         size_t n_users;
         bool more;
         uint64_t after_value;
