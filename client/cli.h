@@ -242,6 +242,8 @@ int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(print
 int cli_status_of(const struct confab_error *e);
 /* "1.2M", "12s", ... in @buf. */
 const char *human_size(char buf[16], uint64_t n);
+/* "0.85ms", "2.4s", "12m". */
+const char *human_time(char buf[16], double usec);
 const char *human_count(char buf[32], uint64_t n); /* "12,345" */
 const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec);
 

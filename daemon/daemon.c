@@ -355,6 +355,7 @@ int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *c
                 return r;
         d->state = DAEMON_RUNNING;
         d->started = clock_realtime_usec();
+        d->began = clock_monotonic_usec();
         notify_ready();
         if (d->status_timer)
                 start_probe(d);

@@ -55,6 +55,7 @@ struct daemon {
         bool probe_answered;
         uint64_t heartbeat; /* when the last sign of life was given */
         uint64_t started;   /* clock_realtime_usec(): when it was ready */
+        uint64_t began;     /* clock_monotonic_usec(): the same */
         uint32_t admin_gid; /* UINT32_MAX: none */
         struct trusted trusted;
         struct memory memory;

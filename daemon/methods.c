@@ -107,6 +107,10 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         asked.in_stream =
                 in->verb_case == CONFAB__V1__REQUEST__VERB_BACKUP ||
                 (in->verb_case == CONFAB__V1__REQUEST__VERB_EXPORT && in->export->in_stream);
+        if (in->verb_case == CONFAB__V1__REQUEST__VERB_STATS) {
+                asked.one_user = in->stats->has_uid;
+                asked.with_users = in->stats->with_users;
+        }
         asked.detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
         if (n == 0 && r.own_file)
                 n = streams_upload(p, in->id, r.owner, r.name, asked.on_event, e);
