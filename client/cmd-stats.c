@@ -235,8 +235,9 @@ static const struct cli_option options[] = {
         {"users", NULL, CLI_FLAG, .help = "show what each user has and did, at most 1000",
                 .more = "Those with the most memory in RAM. Other callers than administrators see "
                         "themselves alone."},
-        {"user", "USER[:TENANT]", CLI_STRING, .help = "show what this user would be shown",
-                .more = "USER is a name or a number. For administrators."},
+        {"user", "USER", CLI_STRING, .help = "show what this user would be shown",
+                .more = "USER is a name or a number; USER:TENANT is one tenant. For "
+                        "administrators."},
         {"prometheus", NULL, CLI_FLAG, .help = "write them in Prometheus' text format",
                 .more = "As the gateway's /metrics does, for the textfile collector of "
                         "node_exporter, for example. The metrics are listed in docs/http.md."},
@@ -255,7 +256,7 @@ const struct cli_command cmd_stats = {
                 "whose titles begin with '#'. The names, and what the times are of, are listed "
                 "in confab-protocol(7).",
         .examples = "confab stats --json | jq '.histograms[] | {name, p99_usec}'\n"
-                    "confab stats --prometheus >/var/lib/prometheus/node-exporter/confab.prom",
+                    "confab stats --prometheus >confab.new && mv confab.new confab.prom",
         .see = "top model",
         .options = {options},
         .run = run,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A program that uses the types; it is compiled, not run. Each "ts-expect-error" is an error that must be found.
-import { ConfabError, connect, type Conversation, type Notice } from 'confab';
+import { ConfabError, connect, type Conversation, type Notice, type StatsResult } from 'confab';
 
 const client = await connect({ path: '/x', actFor: { tenant: 'anna' }, signal: AbortSignal.timeout(1000) });
 const trip: Conversation = await client.open({ name: 'trip', about: { metadata: { cwd: '/' }, tags: ['a'] } });
@@ -31,11 +31,13 @@ for await (const piece of client.backup()) {
 const limits: string[] = (await client.quota({ subject: { uid: 1000, allTenants: true }, changes: [{ name: 'max-jobs', none: true }] }))
   .limits.map(({ origin }) => origin);
 console.log(restart, disk, busy, left, limits);
+const { histograms, own }: StatsResult = await client.figures({ withUsers: true });
+const slow: bigint | undefined = histograms[0]?.buckets[24] ?? own?.tokens;
 try {
   await client.close(trip);
 } catch (error) {
   if (error instanceof ConfabError && error.retry) {
-    console.log(error.code, figures.requests);
+    console.log(error.code, figures.requests, slow);
   }
 }
 // @ts-expect-error: a typing error

@@ -25,6 +25,7 @@
 void walk_deinit(struct walk *w) {
         free(w->rows);
         free(w->ram);
+        free(w->page);
 }
 
 /* --- the page (2) --- */
@@ -249,12 +250,14 @@ static size_t join(struct in_ram *ram, size_t n) {
 static int note_ram(struct engine *engine, struct request *request, struct walk *w, struct err *e) {
         size_t count = convs_count(engine), it = 0, n = 0;
         struct conv *c;
-        int r = charge_take(&request->charge, count * sizeof(*w->ram), "counting users", e);
+        int r = charge_take(&request->charge,
+                count * sizeof(*w->ram) + WALK_PAGE * sizeof(*w->page), "counting users", e);
 
         if (r < 0)
                 return r;
         w->ram = calloc(count + 1, sizeof(*w->ram));
-        if (!w->ram)
+        w->page = calloc(WALK_PAGE, sizeof(*w->page));
+        if (!w->ram || !w->page)
                 return err_set(e, ERR_NOMEM, "no memory for counting users");
         while (n < count && (c = convs_next(engine, &it)))
                 w->ram[n++] = (struct in_ram){c->owner, seq_resident_size(c->seq)};

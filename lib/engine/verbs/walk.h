@@ -30,7 +30,7 @@ struct walk {
         uint64_t after; /* the conversation */
 
         bool ends;
-        struct store_owned page[WALK_PAGE];
+        struct store_owned *page; /* [WALK_PAGE], likewise */
 };
 
 static inline struct walk *walk_of(struct request *request) {
