@@ -17,7 +17,8 @@ def declared():
     for field in messages.Request.DESCRIPTOR.oneofs_by_name['verb'].fields:
         if field.name in ('hello', 'chunk'):
             continue
-        name = {'continue': 'continue_', 'import': 'import_'}.get(field.name, field.name)
+        # stats() is a short form, of the named figures alone.
+        name = {'continue': 'continue_', 'import': 'import_', 'stats': 'figures'}.get(field.name, field.name)
         for client in (confab.Client, blocking.Client):
             need(callable(getattr(client, name, None)), f'{client} has no {name}()')
             need(getattr(client, name).__doc__, f'{name}() is not documented')
