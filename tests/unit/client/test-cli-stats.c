@@ -82,7 +82,7 @@ static struct proto_message *asked(struct fixture *f) {
 }
 
 #define OVERVIEW                                                                                   \
-        "confabd 9.9\x1b, up 2h; figures of all users\n\n"                                        \
+        "confabd 9.9\x1b, up 2h; figures of all users\n\n"                                         \
         "per second          60s\n"                                                                \
         "  prompt tokens    1234\n"                                                                \
         "  reply tokens     20.2\n"                                                                \

@@ -438,8 +438,8 @@ void fake_emit(const struct engine_event *from) {
                         ev->stats.meters =
                                 copy_array(ev->stats.meters, 1, sizeof(*ev->stats.meters));
                 if (ev->stats.users)
-                        ev->stats.users = copy_array(ev->stats.users, ev->stats.n_users,
-                                sizeof(*ev->stats.users));
+                        ev->stats.users = copy_array(
+                                ev->stats.users, ev->stats.n_users, sizeof(*ev->stats.users));
                 break;
         default:
                 break;
