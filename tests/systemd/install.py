@@ -68,6 +68,14 @@ def check_page(destdir):
     need(folder.endswith('/share/confab/page') and have == want, f'{folder}: {have ^ want}')
 
 
+def check_monitoring(destdir):
+    """The alerts are where prometheus.yml says, and beside them all that docs/monitoring.md names."""
+    settings = find(destdir, 'prometheus.yml', '/share/doc/confab/monitoring')
+    need(re.search(r'- /usr(/share/doc/confab/monitoring/confab-alerts\.yml)$', read(settings), re.M), 'prometheus.yml names other alerts')
+    have = files_below(os.path.dirname(settings))
+    need(have == files_below(os.path.join(source, 'docs/monitoring')) and 'confab-alerts.yml' in have, f'of docs/monitoring: {have}')
+
+
 def check_shells(destdir):
     """Where the shells and man(1) look."""
     for name, folder in (('confab', '/share/bash-completion/completions'), ('_confab', ''), ('confab.fish', '/share/fish/vendor_completions.d')):
@@ -94,6 +102,7 @@ def check_upgrade(destdir):
     install(destdir)
     check_units(destdir)
     check_page(destdir)
+    check_monitoring(destdir)
     check_shells(destdir)
     check_model(destdir)
     unit = read(find(destdir, 'confabd.service', '/system'))
