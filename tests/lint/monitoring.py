@@ -106,8 +106,8 @@ def check_board(path):
     ids = [panel['id'] for panel in board['panels']]
     if len(set(ids)) != len(ids):
         report.bad(path, 1, 'two panels have one id')
-    if not board.get('uid') or not board.get('title') or board.get('id') is not None:
-        report.bad(path, 1, 'no uid, no title, or the id of one Grafana')
+    if not 8 <= len(board.get('uid', '')) <= 40 or not board.get('title') or board.get('id') is not None:
+        report.bad(path, 1, 'no uid of 8 to 40 characters, no title, or the id of one Grafana')
     for panel in board['panels']:
         check_panel(path, panel)
     check_grid(path, board['panels'])

@@ -29,7 +29,7 @@ def board(variable='instance', second=(), **more):
     panels[1].update(second)
     variables = [{'name': 'datasource', 'type': 'datasource'},
                  {'name': variable, 'type': 'query', 'query': {'query': 'label_values(up, instance)'}}]
-    return json.dumps({'uid': 'a', 'title': 'A', 'panels': panels, 'templating': {'list': variables}})
+    return json.dumps({'uid': 'abcdefgh', 'title': 'A', 'panels': panels, 'templating': {'list': variables}})
 
 
 CLEAN = {
@@ -200,6 +200,8 @@ CASES = [
     ('monitoring', 'docs/monitoring/b.json', board(second={'gridPos': {'x': 13, 'y': 0, 'w': 12, 'h': 4}}), 'not inside of 24 columns'),
     ('monitoring', 'docs/monitoring/b.json', board(second={'gridPos': {'x': 11, 'y': 3, 'w': 12, 'h': 4}}), 'lies on panel 0'),
     ('monitoring', 'docs/monitoring/b.json', board(second={'title': ''}), 'no title'),
+    ('monitoring', 'docs/monitoring/b.json', board().replace('abcdefgh', 'a'), 'no uid of 8 to 40'),
+    ('monitoring', 'docs/monitoring/b.json', board().replace('label_values(up, instance)', 'up'), 'is no label_values'),
     ('monitoring', 'docs/monitoring/b.json', board(type='graph'), 'no type that is known'),
     ('monitoring', 'docs/monitoring/b.json', board(description=''), 'no description'),
     ('monitoring', 'docs/monitoring/b.json', board(unit='furlongs'), 'unit furlongs is not known'),

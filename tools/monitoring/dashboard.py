@@ -117,10 +117,10 @@ def annotation(name, expr, color, title):
 def dashboard():
     source = {'type': 'datasource', 'name': 'datasource', 'label': 'Data source', 'query': 'prometheus', 'refresh': 1, 'regex': '', 'multi': False,
               'includeAll': False, 'current': {}, 'options': [], 'hide': 0, 'skipUrlSync': False}
-    return {'id': None, 'uid': 'confab', 'title': 'confab', 'description': panels.DESCRIPTION, 'tags': ['confab'], 'schemaVersion': SCHEMA_VERSION,
+    return {'id': None, 'uid': 'confab-monitoring', 'title': 'confab', 'description': panels.DESCRIPTION, 'tags': ['confab'], 'schemaVersion': SCHEMA_VERSION,
             'version': 1, 'editable': True, 'graphTooltip': 1, 'timezone': 'browser', 'time': {'from': 'now-3h', 'to': 'now'}, 'refresh': '30s',
             'fiscalYearStartMonth': 0, 'liveNow': False, 'weekStart': '', 'links': [],
-            'annotations': {'list': [annotation(*row) for row in panels.ANNOTATIONS]},
+            'annotations': {'list': [annotation(name, panels.expand(expr), color, title) for name, expr, color, title in panels.ANNOTATIONS]},
             'templating': {'list': [source] + [variable(*row) for row in panels.VARIABLES]},
             'panels': place(panels.ROWS)}
 

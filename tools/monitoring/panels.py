@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The panels of Grafana's dashboard, as tables. dashboard.py makes its JSON of them.
 
-An expression is PromQL with two words for what the variables choose, inside of the braces of a metric:
+An expression is PromQL with three words for what the variables choose, inside of the braces of a metric:
 
     @D   the daemons: instance, daemon and model
+    @U   users of the daemons: those, and uid
     @G   the gateways: instance
 
 A description says what the panel shows, and what to do when it looks bad. Legends name labels as Grafana does: {{model}}.
@@ -12,6 +13,7 @@ A description says what the panel shows, and what to do when it looks bad. Legen
 DESCRIPTION = 'Daemons and gateways of confab, by the figures of GET /metrics. docs/monitoring.md says how they come into Prometheus.'
 
 DAEMON = 'instance=~"$instance",daemon=~"$daemon",model=~"$model"'
+USER = DAEMON + ',uid=~"$user"'
 GATEWAY = 'instance=~"$instance"'
 EACH = '{{model}} {{daemon}} at {{instance}}'
 
@@ -20,16 +22,18 @@ VARIABLES = [
     ('instance', 'Instance', 'label_values(confab_daemon_up, instance)', None),
     ('daemon', 'Daemon', 'label_values(confab_daemon_up{instance=~"$instance"}, daemon)', '.*'),
     ('model', 'Model', 'label_values(confab_daemon_up{instance=~"$instance",daemon=~"$daemon"}, model)', '.*'),
+    ('user', 'User', 'label_values(confab_user_requests{instance=~"$instance",daemon=~"$daemon",model=~"$model"}, uid)', '.*'),
 ]
 
 # name, expression, color, title
 ANNOTATIONS = [
     ('Alerts', 'ALERTS{alertname=~"Confab.*",alertstate="firing",instance=~"$instance"}', 'red', '{{alertname}} {{instance}}'),
+    ('Restarts', 'resets(confab_uptime_seconds{@D}[2m]) > 0', 'blue', 'confabd was started: {{model}} {{daemon}} at {{instance}}'),
 ]
 
 
 def expand(text):
-    return text.replace('@D', DAEMON).replace('@G', GATEWAY)
+    return text.replace('@D', DAEMON).replace('@U', USER).replace('@G', GATEWAY)
 
 
 def queries_of(queries):
@@ -50,6 +54,11 @@ def rates(prefix, names, group=''):
     return [(f'sum{group}(rate({prefix}{name}[$__rate_interval]))', legend) for name, legend in names]
 
 
+def frequencies(title, metric, description):
+    return {'type': 'heatmap', 'title': title, 'unit': 's', 'width': 12, 'height': 8, 'description': description,
+            'queries': queries_of([(f'sum by (le) (rate({metric}_bucket{{@D}}[$__rate_interval]))', '{{le}}')])}
+
+
 def quantiles(metric, matchers):
     """Queries of the times below which half, nine of ten and 99 of 100 were."""
     return [(f'histogram_quantile({q}, sum by (le) (rate({metric}_bucket{{{matchers}}}[$__rate_interval])))', legend)
@@ -67,17 +76,22 @@ OVERVIEW = [
     stat('Daemons', 'none', [('confab_daemon_up{@D}', EACH)],
          'Whether the gateway got an answer from each daemon. Down: systemctl status confabd on that machine, then journalctl -u confabd; the last lines '
          'say why it stopped or what it waits for.', values=UP, text='value_and_name', width=8),
+    stat('Version', 'none', [('confab_build_info{@D}', '{{version}} of ' + EACH)],
+         'What each daemon runs. After an upgrade an older version means that it was not restarted: systemctl restart confabd.', text='name', width=8),
+    stat('Up since', 'dtdurations', [('confab_uptime_seconds{@D}', EACH)],
+         'Time since the daemon was ready. Short, without anybody having restarted it: journalctl -u confabd says why it ended.', text='value_and_name',
+         width=8),
     stat('Tokens generated', 'suffix:tokens/s', [('sum(rate(confab_daemon_tokens_decoded{@D}[$__rate_interval]))', 'generated')],
-         'What all replies together got in the last moments. It is bounded by the machine, so many replies at once are each slower.'),
+         'What all replies together got in the last moments. It is bounded by the machine, so many replies at once are each slower.', width=6),
     stat('Prompts not computed', 'percentunit',
          [(f'sum({REUSED}) / sum({REUSED} + increase(confab_daemon_tokens_prefilled{{@D}}[$__range]))', 'of prompt tokens')],
          'The part of prompt tokens in the time shown that was there already, in RAM or on disk. Low with clients that send whole histories: their '
-         'requests do not find their conversations; see docs/http.md on what decides that.'),
+         'requests do not find their conversations; see docs/http.md on what decides that.', width=6),
     stat('Requests at work', 'none', [('sum(confab_daemon_requests_active{@D})', 'at work')],
-         'Requests that compute now, or write a reply.'),
+         'Requests that compute now, or write a reply.', width=6),
     stat('Waiting for room', 'none', [('sum(confab_daemon_requests_queued{@D})', 'queued')],
          'Requests that wait for memory which others use. Not 0 for long: the budget is too small for so many long conversations at once; raise '
-         'pool-size, or lower max-user-requests.', steps=[(1, 'orange'), (10, 'red')]),
+         'pool-size, or lower max-user-requests.', steps=[(1, 'orange'), (10, 'red')], width=6),
     lines('Tokens per second', 'suffix:tokens/s',
           rates('confab_daemon_tokens_', [('decoded{@D}', 'generated'), ('prefilled{@D}', 'of prompts, computed'),
                                           ('recomputed{@D}', 'of these, computed before and lost')]),
@@ -89,6 +103,28 @@ OVERVIEW = [
            ('sum(confab_daemon_requests_waiting{@D})', 'waiting for their conversation')],
           'At work, waiting for memory, and waiting because another request holds their conversation. What waits for room for long wants a larger '
           'pool-size.', stacked=True),
+]
+
+LATENCY = [
+    lines('Time to the first token', 's', quantiles('confab_first_token_seconds', DAEMON),
+          'From a request to the first token of its reply, in the daemon: what people wait for. The panels below are its parts: the one that is long says '
+          'what to do.', width=12),
+    frequencies('Time to the first token, how often', 'confab_first_token_seconds',
+                'The same, by frequency: two bands are prompts that were in RAM, and prompts that were computed.'),
+    lines('Queue', 's', quantiles('confab_queue_seconds', DAEMON),
+          'From a request to its place among those at work. Long: requests wait for memory (raise pool-size) or for each other (more work than the '
+          'machine can do).'),
+    lines('Restore', 's', quantiles('confab_restore_seconds', DAEMON),
+          'Until memory that was on disk is back in RAM. Long: the disk is slow (Speeds as measured) or busy; a larger pool-size needs it less often.'),
+    lines('Prefill', 's', quantiles('confab_prefill_seconds', DAEMON),
+          'Computing what is new of a prompt. Long: prompts are, or clients send histories that find no conversation (Prompts not computed).'),
+    lines('Token', 's', quantiles('confab_token_seconds', DAEMON),
+          'From one token of a reply to the next, as its reader sees it. Long: many replies are written at once, or threads is more than there are free '
+          'processors.'),
+    lines('Reply', 's', quantiles('confab_decode_seconds', DAEMON),
+          'From the prompt to the last token of a reply: its tokens, times the time for each. max-reply of the gateway bounds replies without a limit.'),
+    lines('Commit', 's', quantiles('confab_commit_seconds', DAEMON),
+          'Until a turn is durable, which its client waits for: an fsync. Long: the disk of the state folder is slow, or other programs keep it busy.'),
 ]
 
 MEMORY = [
@@ -157,6 +193,33 @@ DISK = [
           'that happens to conversations in use.', bars=True, width=12),
 ]
 
+OF_USER = '{{uid}} {{tenant}}'
+
+
+def by_user(expr):
+    """The ten users with most; tenants are told apart."""
+    return [(f'topk(10, sum by (uid, tenant) ({expr}))', OF_USER)]
+
+
+USERS = [
+    {'type': 'table', 'title': 'Users now', 'width': 24, 'height': 8,
+     'queries': queries_of([(f'sum by (uid, tenant) (confab_user_{name}{{@U}})', legend) for name, legend in (
+         ('ram_bytes', 'RAM'), ('disk_bytes', 'disk'), ('conversations', 'conversations'), ('tokens', 'tokens'), ('requests', 'requests now'))]),
+     'units': ['bytes', 'bytes', 'none', 'short', 'none'],
+     'description': 'Who has what: of the thousand users with most RAM. confab admin quota USER limits one, and settings like ram-share-per-user limit '
+                    'all. Without rights to see all, it is the user of the token alone.'},
+    lines('RAM of users', 'bytes', by_user('confab_user_ram_bytes{@U}'),
+          'Memory of conversations in RAM; what two users share counts twice. One who keeps others out: ram-share-per-user.', stacked=True, width=12),
+    lines('Disk of users', 'bytes', by_user('confab_user_disk_bytes{@U}'),
+          'Spill files that the user pays for. Beyond disk-limit-per-user the memory of its oldest conversations is forgotten.', stacked=True, width=12),
+    lines('Tokens generated for users', 'suffix:tokens/s', by_user('rate(confab_user_tokens_decoded_total{@U}[$__rate_interval])'),
+          'Users share the machine evenly while they want more than it has. max-user-tokens-per-day bounds what one gets.', stacked=True),
+    lines('Prompt tokens computed for users', 'suffix:tokens/s', by_user('rate(confab_user_tokens_prefilled_total{@U}[$__rate_interval])'),
+          'Much for one user: long new prompts, or a client whose histories find no conversation.', stacked=True),
+    lines('Requests of users', 'reqps', by_user('rate(confab_user_requests_total{@U}[$__rate_interval])'),
+          'Requests of all verbs. max-user-requests bounds those in flight.', stacked=True),
+]
+
 FIRST = 'confab_gateway_first_token_seconds'
 GATEWAYS = [
     lines('Answers by dialect', 'reqps', [('sum by (dialect) (rate(confab_gateway_answers_total{@G}[$__rate_interval]))', '{{dialect}}')],
@@ -171,9 +234,8 @@ GATEWAYS = [
     lines('Time to the first token, at the gateway', 's', quantiles(FIRST, DAEMON),
           'From the request to the first token of its reply: finding the conversation, waiting, restoring, computing the prompt. Beyond 60 s it is not '
           'told apart.', width=12),
-    {'type': 'heatmap', 'title': 'Time to the first token, how often', 'unit': 's', 'width': 12, 'height': 8,
-     'queries': queries_of([(f'sum by (le) (rate({FIRST}_bucket{{@D}}[$__rate_interval]))', '{{le}}')]),
-     'description': 'The same, by frequency: two bands are prompts that were in RAM, and prompts that were computed.'},
+    frequencies('Time to the first token at the gateway, how often', FIRST,
+                'The same, by frequency: two bands are prompts that were in RAM, and prompts that were computed.'),
     lines('Tokens of replies', 'suffix:tokens/s',
           rates('confab_gateway_', [('generated_tokens_total{@D}', 'generated'), ('cached_tokens_total{@D}', 'of prompts, not computed'),
                                     ('prompt_tokens_total{@D}', 'of prompts, all')]),
@@ -195,4 +257,4 @@ GATEWAYS = [
           'All requests, and those of them for which a daemon made a reply.', width=12),
 ]
 
-ROWS = [('Overview', OVERVIEW), ('Memory', MEMORY), ('Disk', DISK), ('Gateway', GATEWAYS)]
+ROWS = [('Overview', OVERVIEW), ('Latency', LATENCY), ('Memory', MEMORY), ('Disk', DISK), ('Users', USERS), ('Gateway', GATEWAYS)]
