@@ -252,7 +252,7 @@ static struct value_text value_text(bool is, uint64_t value) {
 /* One line for each limit that is another one than before; or, with @failure, one for them all. */
 static void log_changes(const struct ask *ask, const struct err *failure) {
         const struct quota_rules *rules = &ask->daemon->users.rules;
-        struct audit audit = {.uid = ask->uid, .pid = ask->pid};
+        struct audit audit = {.event = LOGGED_LIMIT_CHANGED, .uid = ask->uid, .pid = ask->pid};
         char result[sizeof(failure->msg) + 16];
 
         for (size_t i = 0; i < QUOTA_N && !failure; i++) {
@@ -266,14 +266,15 @@ static void log_changes(const struct ask *ask, const struct err *failure) {
                         quota_info((enum quota)i)->name, QUOTA_SUBJECT_TEXT(&ask->subject));
                 snprintf(result, sizeof(result), "%s -> %s", value_text(was, old).s,
                         value_text(!o->clear, o->value).s);
-                audit_write(&audit, result);
+                audit_write(&audit, result, 0);
         }
         if (!failure)
                 return;
+        audit.event = LOGGED_ADMIN_ACT;
         snprintf(audit.what, sizeof(audit.what), "changing limits of %s",
                 QUOTA_SUBJECT_TEXT(&ask->subject));
         snprintf(result, sizeof(result), "failed: %s", failure->msg);
-        audit_write(&audit, result);
+        audit_write(&audit, result, 0);
 }
 
 static void change_deinit(struct quota_change *change) {

@@ -18,6 +18,7 @@ struct audit;
 struct map;
 struct peer;
 struct request;
+struct request_note;
 
 /* One event for @request, borrowed. The table forgets the request after its final event. */
 typedef void request_fn(struct request *request, struct engine_event *event);
@@ -47,6 +48,7 @@ struct request {
         /* What requests.on_audit() puts into the journal when the request ends, whether its peer is there or not.
          * Owned, freed with free(); NULL: nothing. */
         struct audit *audit;
+        struct request_note *note; /* request-log.h, or NULL */
 };
 
 struct requests {

@@ -692,6 +692,9 @@ struct engine_model_info {
         bool reasons;             /* replies may have reasoning that is marked */
 };
 
+/* Describe the model; the engine owns the strings. Any thread. */
+void engine_describe_model(struct engine *engine, struct engine_model_info *ret);
+
 /* Results of engine_look(). Sizes in bytes. */
 enum engine_register {
         ENGINE_REGISTER_NONE, /* none yet: engine_open() would make one */
@@ -793,8 +796,25 @@ enum engine_event_kind {
         ENGINE_USER_ACTED,   /* final: act on user */
         ENGINE_DRAINED,      /* final: drain */
         ENGINE_USED,         /* final: usage */
-        ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
-        ENGINE_STOPPED /* handle 0 */
+        ENGINE_LOG,          /* handle 0: something to put into the journal: `log` says what */
+        ENGINE_STOPPED       /* handle 0 */
+};
+
+/* What there is to tell; `err` has the words. How important it is, is for the daemon to say. */
+enum engine_log {
+        ENGINE_LOG_MIGRATED,     /* the register was of an older version */
+        ENGINE_LOG_HOUSEKEEPING, /* something of no consequence for conversations failed on the disk */
+        ENGINE_LOG_REGISTER_LOST,    /* a file of the register was removed by another program */
+        ENGINE_LOG_TURN_DAMAGED,     /* the register's tokens are not those that were written */
+        ENGINE_LOG_RECORDS_UNUSABLE, /* found when the spill files were opened */
+        ENGINE_LOG_RECORD_DAMAGED,   /* found when it was read; it has been forgotten */
+        ENGINE_LOG_SPILL_FAILS,      /* memory cannot be written; once until it works again */
+        ENGINE_LOG_SPILL_WORKS,      /* it works again */
+        ENGINE_LOG_USER_DISK,        /* the owner's own limit of disk refused memory */
+        ENGINE_LOG_IMPORT_COLD,      /* an import was taken without its memory */
+        ENGINE_LOG_WAITS,            /* a request waits for memory of the system */
+        ENGINE_LOG_ADMIN, /* an administrator (the owner) acts on another one's conversation */
+        ENGINE_N_LOGS
 };
 
 struct engine_event {
@@ -803,7 +823,6 @@ struct engine_event {
         bool final;
         struct err err; /* ERROR, LOG; CONV where n_not_kept > 0 */
         bool told;      /* ERROR: a LOG has reported this error, now or before */
-        int log_level;  /* LOG: syslog priority */
         /* FOUND: turns [0, at_turn) of `conv` are the first n_messages messages. Both are 0 if the request
          * names a conversation with which nothing agrees, or if there is none: conv.id is 0 then. */
         struct engine_found {
@@ -930,6 +949,11 @@ struct engine_event {
                 struct {
                         uint64_t n_requests; /* that were cancelled */
                 } drained;
+                struct {
+                        enum engine_log what;
+                        uint64_t owner; /* OWNER_ANY: nobody in particular */
+                        uint64_t conv;  /* or 0 */
+                } log;
         };
 };
 

@@ -193,6 +193,7 @@ struct store {
         struct store *reader; /* owned; NULL: this connection reads too */
         bool hold, held;      /* txn.c: keep other writers out; the next transaction has begun */
         bool watches_log;     /* log.c */
+        size_t migrated_from; /* schema version that it had when it was opened; 0: the present one, or none */
         struct file_id file, log;
         atomic_bool log_lost;
         struct words *words;  /* words.c, owned */

@@ -186,6 +186,9 @@ int store_scrub(struct store *s, struct err *e);
 /* Whether the log was removed while it was in use. That loses nothing, but each commit takes longer
  * until the register is opened again. */
 bool store_log_lost(struct store *s);
+/* The schema version that the register had before it was opened, if that was an older one; else 0. *ret_now is the one
+ * that it has now. */
+unsigned store_migrated_from(const struct store *s, unsigned *ret_now);
 struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);
 

@@ -31,7 +31,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
 #include "base/clock.h"
 #include "engine/main/main.h"
@@ -109,7 +108,7 @@ static void log_admin(struct engine *engine, const struct request *request) {
         err_set(&e, ERR_NONE, "%s, an administrator, %s conversation %llu of %s",
                 OWNER_TEXT(request->r.owner), request->verb->by_admin,
                 (unsigned long long)request->sc.id, OWNER_TEXT(request->sc.owner));
-        event_log(engine, LOG_NOTICE, &e);
+        event_log(engine, ENGINE_LOG_ADMIN, request->r.owner, request->sc.id, &e);
 }
 
 static void find(struct engine *engine, struct request *request);
