@@ -53,7 +53,7 @@ bool log_wants(enum logged what) {
 static void add_about(struct log_record *record, const struct log_about *about) {
         const struct err *err = about->err;
 
-        if (err) {
+        if (err && err->code != ERR_NONE) {
                 log_record_add(record, "CONFAB_ERROR=%s", err_code_name(err->code));
                 if (err->file) {
                         log_record_add(record, "CODE_FILE=%s", err->file);
@@ -90,7 +90,7 @@ write_line(int level, const char *id, const struct log_about *about, const char 
 
         vsnprintf(message, sizeof(message), fmt, ap);
         n = strlen(message);
-        if (about && about->err)
+        if (about && about->err && about->err->msg[0])
                 snprintf(message + n, sizeof(message) - n, "%s%s", n ? ": " : "", about->err->msg);
         /* Paths and labels come from elsewhere. */
         for (char *p = message; *p; p++)

@@ -331,7 +331,8 @@ const struct logged_info logged_table[] = {
                 .fields = "CONFAB_ACT CONFAB_RESULT CONFAB_UID CONFAB_PID "
                           "CONFAB_CONVERSATION",
                 .subject = "The service takes work again",
-                .text = "An administrator has ended the drain."},
+                .text = "An administrator has ended the drain: new work is taken as it was "
+                        "before."},
         EVENT(BACKUP_MADE) = {.name = "backup-made",
                 .id = "cb419908e2f3437e9a6d65289b87a00f",
                 .level = LOG_NOTICE,

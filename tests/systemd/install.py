@@ -81,8 +81,8 @@ def check_shells(destdir):
     for name, folder in (('confab', '/share/bash-completion/completions'), ('_confab', ''), ('confab.fish', '/share/fish/vendor_completions.d')):
         found = [at for at, _, names in os.walk(destdir) if name in names and '/bin' not in at]
         need(len(found) == 1 and found[0].endswith(folder), f'{name} is in {found}')
-    for name in ('confab.1', 'confab-say.1', 'confab-model.1', 'confab-model.1confab', 'libconfab.3', 'confab_call.3', 'confab-protocol.7'):
-        if pages == 'pages' or name == 'confab-model.1':
+    for name in ('confab.1', 'confab-say.1', 'confab-model.1', 'confab-model.1confab', 'libconfab.3', 'confab_call.3', 'confab-protocol.7', 'confab-journal.7'):
+        if pages == 'pages' or name in ('confab-model.1', 'confab-journal.7'):
             section = name.split('.')[1][0]
             need(find(destdir, name).endswith(f'/man{section}/{name}'), f'{name} is not in man{section}')
 

@@ -297,6 +297,20 @@ def check_journal(box):
     need(not lines, 'warnings in the journal:\n' + '\n'.join(lines))
 
 
+def check_explanations(box):
+    """journalctl -x explains what the services said; it knows each of their messages by its MESSAGE_ID."""
+    said = box.run('journalctl', '--no-pager', '-x', '-u', 'confabd.service')
+    for words in ('Subject: The service is ready', 'of confabd there are also the model (/', 'Subject: The settings have a mistake',
+                  'man:confab-journal(7)'):
+        need(words.lower() in ' '.join(said.split()).lower(), f'no explanation "{words}": {said[-3000:]}')
+    lines = [json.loads(line) for line in
+             box.run('journalctl', '--no-pager', '-o', 'json', 'SYSLOG_IDENTIFIER=confabd', '+', 'SYSLOG_IDENTIFIER=confab-gateway').splitlines()]
+    ids = {line.get('MESSAGE_ID') for line in lines if int(line['PRIORITY']) < 7}
+    need(len(ids) >= 4 and None not in ids, f'lines of confab without an event: {lines}')
+    for name in sorted(ids):
+        need('Defined-By: confab' in box.run('journalctl', '--dump-catalog', name), f'{name} has no explanation')
+
+
 def walk(box, source, first, later, folder):
     with step('installed'):
         before = files(box)
@@ -316,6 +330,7 @@ def walk(box, source, first, later, folder):
         check_user(box)
     with step('power failure'):
         check_journal(box)
+        check_explanations(box)
         check_power(box)
     with step('upgrade, with a register of version 1'):
         make_old(box, source, folder)

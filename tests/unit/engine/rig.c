@@ -303,6 +303,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
 static void dispatch(struct erig *r, struct engine_event *ev) {
         if (ev->kind == ENGINE_LOG) {
                 r->n_logs++;
+                r->n_logged[ev->log.what]++;
                 snprintf(r->log, sizeof(r->log), "%s", ev->err.msg);
                 snprintf(r->logs + strlen(r->logs), sizeof(r->logs) - strlen(r->logs), "%s\n",
                         ev->err.msg);

@@ -80,7 +80,7 @@ struct erig {
         uint64_t next;
         int silence_msec; /* how long the engine may say nothing before a wait fails */
         bool stopped;     /* ENGINE_STOPPED came */
-        unsigned n_logs;
+        unsigned n_logs, n_logged[ENGINE_N_LOGS];
         char log[512];   /* the last one */
         char logs[4096]; /* all, cut to fit */
         struct erig_open {

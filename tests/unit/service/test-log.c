@@ -152,9 +152,10 @@ static void test_levels(void **state) {
         err_set(&e, ERR_FORMAT, "the reason");
         LOG_ERROR(LOGGED_CANNOT_START, &e, "what failed");
         LOG_ERROR(LOGGED_SETTINGS_WRONG, &e, "%s", "");
+        LOG_ERROR(LOGGED_ADMIN_ACT, &(struct err){}, "without an error");
         assert_string_equal(captured(),
                 "confabd: notice: but this\nconfabd: error: what failed: the reason\n"
-                "confabd: error: the reason\n");
+                "confabd: error: the reason\nconfabd: notice: without an error\n");
 }
 
 /* What a peer names cannot forge a line. */
