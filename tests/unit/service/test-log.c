@@ -290,6 +290,7 @@ static void test_nobody_and_long_fields(void **state) {
         LOG(LOGGED_STOPPED, "bye");
         assert_int_equal(journal.n, 2);
         assert_in_range(strlen(journal.lines[0]), 2000, LOG_RECORD_SIZE + 64);
+        assert_null(strstr(journal.lines[0], "CONFAB_UID"));
         assert_null(strstr(journal.lines[1], "CONFAB_"));
 }
 
