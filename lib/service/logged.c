@@ -60,11 +60,14 @@ const struct logged_info logged_table[] = {
                 .id = "553aa7358d0f4d3d90f981c63b95e787",
                 .level = LOG_ERR,
                 .fields = "CONFAB_ERROR",
-                .subject = "The settings have a mistake, so the service does not start",
-                .text = "The message names the file, the line and the setting.\n\nMend "
-                        "the line; \"--check-settings\" with the flags of the unit looks "
-                        "whether the settings can be taken. The next client, or "
-                        "\"systemctl start\", tries again."},
+                .subject = "The settings have a mistake",
+                .text = "The message names the file, the line and the setting. A service that was "
+                        "to "
+                        "start does not; one that was to reload goes on with the settings that it "
+                        "had.\n\nMend the line; \"--check-settings\" with the flags of the unit "
+                        "looks "
+                        "whether the settings can be taken. The next client, or \"systemctl "
+                        "start\", tries again."},
         EVENT(RELOADED) = {.name = "reloaded",
                 .id = "a5920bbaaa8047508f6dca38855bd7c4",
                 .level = LOG_INFO,

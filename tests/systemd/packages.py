@@ -300,9 +300,9 @@ def check_journal(box):
 def check_explanations(box):
     """journalctl -x explains what the services said; it knows each of their messages by its MESSAGE_ID."""
     said = box.run('journalctl', '--no-pager', '-x', '-u', 'confabd.service')
-    for words in ('Subject: The service is ready', 'of confabd there are also the model (/', 'Subject: The settings have a mistake',
-                  'man:confab-journal(7)'):
-        need(words.lower() in ' '.join(said.split()).lower(), f'no explanation "{words}": {said[-3000:]}')
+    for words in ('Subject: The service is ready', 'Of confabd there are also the model (/usr/share/confab/models/',
+                  'Subject: The settings have a mistake', 'Documentation: man:confab-journal(7)'):
+        need(words in ' '.join(said.replace('░░', '').split()), f'no explanation "{words}": {said[-3000:]}')
     lines = [json.loads(line) for line in
              box.run('journalctl', '--no-pager', '-o', 'json', 'SYSLOG_IDENTIFIER=confabd', '+', 'SYSLOG_IDENTIFIER=confab-gateway').splitlines()]
     ids = {line.get('MESSAGE_ID') for line in lines if int(line['PRIORITY']) < 7}
