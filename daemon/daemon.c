@@ -109,9 +109,11 @@ static void tell(struct daemon *d, const struct engine_event *ev) {
                 [ENGINE_LOG_WAITS] = LOGGED_WAITS_FOR_MEMORY,
                 [ENGINE_LOG_ADMIN] = LOGGED_ADMIN_ACT,
         };
-        const struct log_about about = {
-                .owner = ev->log.owner, .conversation = ev->log.conv, .err = &ev->err};
         struct user *user = users_find(&d->users, ev->log.owner);
+        const struct log_about about = {.owner = ev->log.owner,
+                .tenant = user ? user->tenant : NULL,
+                .conversation = ev->log.conv,
+                .err = &ev->err};
 
         if (ev->log.what == ENGINE_LOG_USER_DISK && user && !users_tell_limit(user))
                 return;

@@ -164,7 +164,7 @@ const struct logged_info logged_table[] = {
                 .id = "11a3d509d1d84255908e2fc794187ce3",
                 .level = LOG_WARNING,
                 .limited = true,
-                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_CONVERSATION",
+                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_TENANT CONFAB_CONVERSATION",
                 .subject = "A piece of housekeeping on the disk failed",
                 .text = "Something that keeps the state folder tidy, or that links memory on "
                         "disk to its conversation, did not work. No conversation is lost by it: "
@@ -185,7 +185,7 @@ const struct logged_info logged_table[] = {
                 .id = "03015bad81b84c368a1e5d6e0cc21284",
                 .level = LOG_ERR,
                 .limited = true,
-                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_CONVERSATION",
+                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_TENANT CONFAB_CONVERSATION",
                 .subject = "A conversation in the register is damaged",
                 .text = "Tokens of a turn are not those that were written: a disk, "
                         "memory, or another program changed them. The conversation can "
@@ -220,7 +220,7 @@ const struct logged_info logged_table[] = {
                 .id = "fb66a690048a4b19a1f7df8ee2a61050",
                 .level = LOG_WARNING,
                 .limited = true,
-                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_CONVERSATION",
+                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_TENANT CONFAB_CONVERSATION",
                 .subject = "Memory on disk was damaged and is computed anew",
                 .text = "A record in a spill file could not be read, or is not what was "
                         "written. It was forgotten, and the conversations that used it "
@@ -231,7 +231,7 @@ const struct logged_info logged_table[] = {
                 .id = "5d638733e24d434aa3652fad93ea8ef6",
                 .level = LOG_WARNING,
                 .limited = true,
-                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_CONVERSATION",
+                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_TENANT CONFAB_CONVERSATION",
                 .subject = "Memory cannot be written to disk",
                 .text = "A limit of the disk is reached (disk-limit, disk-floor, "
                         "disk-writes-per-day), or writing failed; the message says "
@@ -251,7 +251,7 @@ const struct logged_info logged_table[] = {
                 .level = LOG_INFO,
                 .of_client = true,
                 .limited = true,
-                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_CONVERSATION",
+                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_TENANT CONFAB_CONVERSATION",
                 .subject = "The memory of an imported conversation was not taken",
                 .text = "The file of an import had memory that is damaged, or there was "
                         "no room for it. The conversation was imported, and computes its "
@@ -260,7 +260,7 @@ const struct logged_info logged_table[] = {
                 .id = "ba39b426477b4d5ebd6f1444fd166f7a",
                 .level = LOG_WARNING,
                 .limited = true,
-                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_CONVERSATION",
+                .fields = "CONFAB_ERROR CONFAB_UID CONFAB_TENANT CONFAB_CONVERSATION",
                 .subject = "A request waits because memory is short",
                 .text = "A conversation needs more memory than the system can give at "
                         "the moment, though it fits the budget. Its request waits until "
