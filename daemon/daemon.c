@@ -109,11 +109,15 @@ static void tell(struct daemon *d, const struct engine_event *ev) {
                 [ENGINE_LOG_WAITS] = LOGGED_WAITS_FOR_MEMORY,
                 [ENGINE_LOG_ADMIN] = LOGGED_ADMIN_ACT,
         };
+        const struct log_field act[] = {
+                {"CONFAB_ACT", ev->err.msg, 0}, {"CONFAB_RESULT", "begun", 0}};
         struct user *user = users_find(&d->users, ev->log.owner);
         const struct log_about about = {.owner = ev->log.owner,
                 .tenant = user ? user->tenant : NULL,
                 .conversation = ev->log.conv,
-                .err = &ev->err};
+                .err = &ev->err,
+                .fields = act,
+                .n_fields = ev->log.what == ENGINE_LOG_ADMIN ? ARRAY_SIZE(act) : 0};
 
         if (ev->log.what == ENGINE_LOG_USER_DISK && user && !users_tell_limit(user))
                 return;

@@ -363,7 +363,7 @@ const struct logged_info logged_table[] = {
                 .of_client = true,
                 .limited = true,
                 .fields = "CONFAB_ERROR CONFAB_UID CONFAB_ACTOR_UID CONFAB_TENANT "
-                          "CONFAB_PID",
+                          "CONFAB_PID CONFAB_CONVERSATION",
                 .subject = "A user has reached a limit",
                 .text = "A request was refused because of a limit: the user's own, or "
                         "one of all users together. The message names it and what is in "
