@@ -299,9 +299,12 @@ def check_journal(box):
 
 def check_explanations(box):
     """journalctl -x explains what the services said; it knows each of their messages by its MESSAGE_ID."""
-    said = box.run('journalctl', '--no-pager', '-x', '-u', 'confabd.service')
-    for words in ('Subject: The service is ready', 'Of confabd there are also the model (/usr/share/confab/models/',
-                  'Subject: The settings have a mistake', 'Documentation: man:confab-journal(7)'):
+    # By the name of the program: of one that has ended already, the journal may not know the unit.
+    for which, words in ((('-u', 'confabd.service'), 'Subject: The service is ready'),
+                         (('-u', 'confabd.service'), 'Of confabd there are also the model (/usr/share/confab/models/'),
+                         (('-t', 'confabd'), 'Subject: The settings have a mistake'),
+                         (('-t', 'confab-gateway'), 'Documentation: man:confab-journal(7)')):
+        said = box.run('journalctl', '--no-pager', '-x', *which)
         need(words in ' '.join(said.replace('░░', '').split()), f'no explanation "{words}": {said[-3000:]}')
     lines = [json.loads(line) for line in
              box.run('journalctl', '--no-pager', '-o', 'json', 'SYSLOG_IDENTIFIER=confabd', '+', 'SYSLOG_IDENTIFIER=confab-gateway').splitlines()]
