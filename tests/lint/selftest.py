@@ -86,7 +86,7 @@ CLEAN = {
     'tests/lint/protocol.txt': 'Mood.MOOD_GOOD: value = 1\nMood.MOOD_UNSPECIFIED: value = 0\nOpen.a_b: optional string = 1\n'
                                'Request.open: oneof Open = 1\n',
     'meson.build': "project(\n        'confab',\n        version: '0.2.0')\n",
-    'docs/README.md': '# Pages\n\n- [one](one.md#what-it-is), [changes](CHANGELOG.md)\n- [the man page](confab-model.1)\n',
+    'docs/README.md': '# Pages\n\n- [one](one.md#what-it-is), [changes](CHANGELOG.md), [figures](monitoring.md)\n- [the man page](confab-model.1)\n',
     'docs/one.md': '# One\n\n## What it `is`\n\n![a picture](pictures/a.svg)\n\n    [code](is/no/link)\n',
     'docs/CHANGELOG.md': '# Changes\n\n## 0.2.0\n\n## 0.1.0\n',
     'docs/pictures/a.svg': '<svg xmlns="http://www.w3.org/2000/svg"><a href="#b"/></svg>\n',
