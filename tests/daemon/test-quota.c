@@ -39,6 +39,16 @@ static struct confab *connect_as(
         return c;
 }
 
+/* The daemon does not wait for ever for the greeting of a connection that is used later. */
+static struct confab *greeted(struct confab *c) {
+        struct confab_error e;
+
+        while (!confab_get_server(c))
+                if (confab_wait(c, -1, &e) < 0)
+                        fail_msg("%s: %s", e.code, e.message);
+        return c;
+}
+
 struct seen {
         uint64_t id;
         uint32_t n_tokens, n_generated, n_computed;
@@ -396,9 +406,9 @@ static void test_limits(void **state) {
 
         need_root();
         harness_start(h, FLAGS("--socket-mode=0666", "--pool-size=64M", "--max-conversations=50"));
-        root = connect_as(h, 0, 0, NULL, NULL);
-        user = connect_as(h, USER, USER, NULL, NULL);
-        other = connect_as(h, OTHER, OTHER, NULL, NULL);
+        root = greeted(connect_as(h, 0, 0, NULL, NULL));
+        user = greeted(connect_as(h, USER, USER, NULL, NULL));
+        other = greeted(connect_as(h, OTHER, OTHER, NULL, NULL));
         conversations(root, user);
         tokens(root, user);
         tokens_together(root, user);
@@ -452,11 +462,11 @@ static void test_whose(void **state) {
         need_root();
         harness_start(
                 h, FLAGS("--socket-mode=0666", "--max-user-tokens=1000", "--trusted-users=54332"));
-        root = connect_as(h, 0, 0, NULL, NULL);
-        user = connect_as(h, USER, GROUP, NULL, NULL);
-        acting = connect_as(h, GATEWAY, GATEWAY, &uid, NULL);
-        tenant = connect_as(h, GATEWAY, GATEWAY, &uid, "pat");
-        other = connect_as(h, GATEWAY, GATEWAY, &gateway, "pat");
+        root = greeted(connect_as(h, 0, 0, NULL, NULL));
+        user = greeted(connect_as(h, USER, GROUP, NULL, NULL));
+        acting = greeted(connect_as(h, GATEWAY, GATEWAY, &uid, NULL));
+        tenant = greeted(connect_as(h, GATEWAY, GATEWAY, &uid, "pat"));
+        other = greeted(connect_as(h, GATEWAY, GATEWAY, &gateway, "pat"));
         expect(user, NULL, name, 1000, CONFAB_QUOTA_ORIGIN_SETTING);
         expect(tenant, NULL, name, 1000, CONFAB_QUOTA_ORIGIN_SETTING);
         /* A group's, for those who are in it by what the kernel tells: also where it is less than the setting. */
@@ -571,9 +581,9 @@ static void test_who(void **state) {
 
         need_root();
         harness_start(h, FLAGS("--socket-mode=0666"));
-        root = connect_as(h, 0, 0, NULL, NULL);
-        user = connect_as(h, USER, USER, NULL, NULL);
-        acting = connect_as(h, 0, 0, &uid, "tenant");
+        root = greeted(connect_as(h, 0, 0, NULL, NULL));
+        user = greeted(connect_as(h, USER, USER, NULL, NULL));
+        acting = greeted(connect_as(h, 0, 0, &uid, "tenant"));
         all.all_overrides = true;
         r.quota_subject = &own;
         refused(user, &r, CONFAB_PERMISSION, NULL);
