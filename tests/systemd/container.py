@@ -151,8 +151,9 @@ def depth(pid):
 class Container:
     """A machine. It is switched on by start(), which `with` does; off by stop() or kill()."""
 
-    def __init__(self, root, name='confab-test'):
-        self.lower, self.name = root, name
+    def __init__(self, root, name='confab-test', group=None):
+        """`group`: folder of a control group of version 1, which all that runs in the machine belongs to."""
+        self.lower, self.name, self.group = root, name, group
         self.folder = self.holder = self.inner = self.machine = self.leader = None
 
     # Life
@@ -184,8 +185,9 @@ class Container:
     def start(self):
         """Boots, and waits until all that starts by itself has started."""
         with open(self.console(), 'ab') as console:
+            join = ('sh', '-c', 'echo $$ >"$0/cgroup.procs" && exec "$@"', self.group) if self.group else ()
             self.machine = subprocess.Popen(
-                ['nsenter', '-t', str(self.inner), '-m', '-p', '--', 'systemd-nspawn', '-q', '-D', f'{self.folder}/root',
+                [*join, 'nsenter', '-t', str(self.inner), '-m', '-p', '--', 'systemd-nspawn', '-q', '-D', f'{self.folder}/root',
                  '--boot', '--register=no', '--keep-unit', '--console=pipe', '--private-network', '--link-journal=no',
                  '--resolv-conf=off', '--timezone=off', f'--machine={self.name}'],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console,

@@ -9,14 +9,10 @@ register of the first version, removed and purged. Skipped, with the reason, whe
     --suite SUITE    another Debian than bookworm, with a newer systemd
     --debs FOLDER    packages that are there already, of this tree
 """
-import argparse
-import concurrent.futures
 import contextlib
-import glob
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import socket
@@ -28,78 +24,12 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import container
+import debs
 import old_register
+from debs import apt, files, install, need, step, unit
 
-# What the packages need to run, so that apt needs no network.
-NEEDED = ['libedit2', 'libjansson4', 'liblz4-1', 'libprotobuf-c1', 'libsodium23', 'libsqlite3-0']
-LIBEVENT = {'bookworm': 'libevent-core-2.1-7'}
-ANY_LIBEVENT = 'libevent-core-2.1-7t64'
-# Those that need no Python, which a bare Debian has not.
-PACKAGES = 'confab confabd confab-gateway confab-model libconfab1 libconfab-dev'.split()
 SETTINGS = '# edited\nmax-conversations = 7\n'
 MODEL = '/usr/share/confab/models/confab-small.q8_0.gguf'
-
-
-def need(ok, words):
-    if not ok:
-        raise container.Broken(words)
-
-
-@contextlib.contextmanager
-def step(what):
-    began = time.monotonic()
-    try:
-        yield
-    except container.Broken as e:
-        sys.exit(f'FAILED: {what}: {e}')
-    print(f'{time.monotonic() - began:6.1f} s  {what}', flush=True)
-
-
-def skip(why):
-    print(f'SKIP: {why}')
-    sys.exit(77)
-
-
-def why_no_packages(source):
-    """What tools/package would have to install first: a test installs nothing."""
-    done = subprocess.run(
-        ['bash', '-c', '. tools/lib.sh; confab_missing_packages "${CONFAB_BUILD_PACKAGES[@]}" "${CONFAB_PACKAGE_PACKAGES[@]}"'],
-        cwd=source, capture_output=True, text=True, check=True)
-    missing = done.stdout.split()
-    return f'no {", no ".join(missing)} to make packages with (tools/check installs them)' if missing else None
-
-
-def make_packages(source, folder):
-    """Lintian looks at them, too."""
-    done = subprocess.run([f'{source}/tools/package', 'deb', f'--out={folder}'], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    need(done.returncode == 0, done.stdout[-4000:])
-    need('lintian: done' in done.stdout, f'lintian did not look: {done.stdout}')
-
-
-def make_next(folder, target):
-    """The same packages with a higher version."""
-    for deb in glob.glob(f'{folder}/*.deb'):
-        tree = f'{target}/tree'
-        subprocess.run(['dpkg-deb', '--raw-extract', deb, tree], check=True)
-        control = pathlib.Path(tree, 'DEBIAN/control')
-        control.write_text(re.sub(r'(?m)(^Version: \S*|\(= [^)]*)', r'\1+next', control.read_text('utf-8')), 'utf-8')
-        subprocess.run(['dpkg-deb', '-Znone', '--build', tree, target], check=True, stdout=subprocess.DEVNULL)
-        shutil.rmtree(tree)
-
-
-def apt(box, verb, *words):
-    """apt has no list of packages and no network: all that is needed must be there. Its words."""
-    return box.run('apt-get', '--quiet', '--assume-yes', '--no-install-recommends', verb, *words)
-
-
-def install(box, folder):
-    box.path('/root/debs').mkdir(exist_ok=True)
-    for name in PACKAGES:
-        [deb] = glob.glob(f'{folder}/{name}_*.deb')
-        shutil.copy(deb, box.path('/root/debs'))
-    apt(box, 'install', *(f'/root/debs/{name}' for name in os.listdir(box.path('/root/debs'))))
-    shutil.rmtree(box.path('/root/debs'))
 
 
 def names(box, user, *flags):
@@ -109,17 +39,6 @@ def names(box, user, *flags):
 
 def say(box, user, name, words, *flags):
     return box.run('confab', *flags, 'say', name, '--temperature', '0', '--max-tokens', '30', words, user=user).strip()
-
-
-def unit(box, name, figure):
-    return box.ask('systemctl', 'show', '--value', '-p', figure, name)
-
-
-def files(box):
-    """Names of all that is of confab, but for what the users have, and what the machine notes of its doings."""
-    ours = [word for folder in ('/home', '/run/user', '/var/log', '/var/cache', '/proc', '/sys')
-            for word in ('-path', folder, '-prune', '-o')]
-    return sorted(box.run('find', '/', *ours, '-iname', '*confab*', '-print').split())
 
 
 def check_installed(box):
@@ -272,20 +191,14 @@ def check_upgrade(box, later, folder):
 
 def check_removal(box, before):
     """Removing keeps what is the administrator's and the users'; purging leaves nothing."""
-    apt(box, 'remove', *PACKAGES)
+    apt(box, 'remove', *debs.PACKAGES)
     need(box.read('/etc/confab/confabd.conf') == SETTINGS, 'removing took the settings away')
     need(box.path('/var/lib/confab/register.db').exists(), 'removing took the conversations away')
     left = box.run('systemctl', 'list-units', '--type=service,socket', '--state=active', '--no-legend', '*confab*')
     need(not left, f'units are still there: {left}')
     need(not box.path('/run/confab/confab.sock').exists(), 'a socket is still there')
     # The others have nothing left.
-    said = apt(box, 'purge', 'confabd', 'confab-gateway')
-    need('conversations in /var/lib/confab' in said, f'nobody is told what is deleted: {said}')
-    need(files(box) == before, f'left behind: {sorted(set(files(box)) - set(before))}')
-    for user in 'confab', 'confab-gateway':
-        box.run('getent', 'passwd', user, status=2)
-        box.run('getent', 'group', user, status=2)
-    need(box.ask('systemctl', 'is-system-running') == 'running', box.run('systemctl', '--failed', '--no-pager'))
+    debs.purge(box, before, ['confabd', 'confab-gateway'])
 
 
 def check_journal(box):
@@ -361,35 +274,14 @@ def check_nothing_stays(root, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument('source')
-    parser.add_argument('--cache', default=container.default_cache())
-    parser.add_argument('--suite', default='bookworm')
-    parser.add_argument('--debs')
-    given = parser.parse_args()
-    needed = [*NEEDED, LIBEVENT.get(given.suite, ANY_LIBEVENT)]
-    why = (container.why_not() or container.why_no_root(given.cache, needed, given.suite) or
-           (None if given.debs else why_no_packages(given.source)))
-    if why:
-        skip(why)
+    given = debs.arguments(__doc__)
     with tempfile.TemporaryDirectory(prefix='confab-packages-') as folder:
-        first, later = given.debs or f'{folder}/first', f'{folder}/later'
-        os.makedirs(first, exist_ok=True)
-        os.mkdir(later)
-        with step('Debian, and packages'), concurrent.futures.ThreadPoolExecutor() as pool:
-            root = pool.submit(container.make_root, given.cache, needed, given.suite)
-            if not given.debs:
-                make_packages(given.source, first)
-            make_next(first, later)
-            root = root.result()
-        with contextlib.ExitStack() as stack:
-            with step('boot'):
-                box = stack.enter_context(container.Container(root))
+        with debs.machine(given) as (box, first, later):
             walk(box, given.source, first, later, folder)
             with step('shutdown'):
                 box.stop()
         with step('nothing stays of a test that is killed'):
-            check_nothing_stays(root, folder)
+            check_nothing_stays(given.root, folder)
     print('installed, upgraded, purged')
 
 
