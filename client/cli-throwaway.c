@@ -4,7 +4,8 @@
  *
  * 1. A question that is to leave nothing behind is said in a fork. It shares the memory of the conversation that it was
  *    made from, so it costs the question's own tokens; and that conversation is neither changed nor held up.
- * 2. The fork is closed when the reply has ended, however it ended: with an error, and after Ctrl-C, too.
+ * 2. The fork is closed when the reply has ended, however it ended: with an error, after Ctrl-C, and when nobody reads the
+ *    output any more, too.
  * 3. A program that is killed, or loses its daemon, closes nothing. So each is made with expires_after
  *    (CLI_THROWAWAY_SECONDS): the daemon closes it when nobody has used it for that long, also after a restart. A
  *    reply that is being written is a use, however long it takes.
@@ -84,6 +85,7 @@ static int make(struct cli *cli, struct confab_request *r, const char *system) {
 
 int cli_generate_throwaway(struct cli *cli, struct confab_request *r, const char *system) {
         struct cli_closings closings;
+        struct confab_error e;
         int status = make(cli, r, system);
 
         if (status)
@@ -91,7 +93,8 @@ int cli_generate_throwaway(struct cli *cli, struct confab_request *r, const char
         cli->throwaway = true;
         cli->go_on = "--max-tokens allows more";
         status = cli_generate(cli, r, false);
-        if (!cli->confab) /* after a broken pipe: the reply ends, and the daemon closes */
+        /* After a broken pipe the connection is gone, which ends the reply: closed by another one. */
+        if (!cli->confab && cli_make_connection(cli, &cli->confab, &e) < 0)
                 return status;
         cli_closings_init(&closings, cli->confab);
         cli_closings_add(&closings, r->conversation_id);

@@ -100,6 +100,12 @@ class Case:
         after = d.show('doc')
         need(after['turns'] == before['turns'] and after['revision'] == before['revision'], 'ask has changed it')
         d.run('ask', 'nobody', 'Hello', status=3)
+        for words in ('ask', 'doc'), ('say', 'doc', '--ephemeral'): # nobody reads the reply, as behind head
+            reader, writer = os.pipe()
+            os.close(reader)
+            unread = d.begin(*words, '--max-tokens', '1500', '--ignore-eos', 'Tell me a story.', stdout=writer)
+            os.close(writer)
+            need(unread.wait(60) == 141 and unread.stderr.read() == '', f'status {unread.returncode}')
         d.only(*self.mine)
 
     def best(self):
