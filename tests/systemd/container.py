@@ -17,10 +17,12 @@ What is promised:
    So it serves many tests at once, and each begins with the same.
 2. Nothing stays behind, however a test ends. Everything runs below one process, which is process 1 of a PID namespace and
    has a mount namespace of its own. It ends when its standard input does, that is with the test, be it by SIGKILL;
-   the kernel then ends what runs in the one and unmounts what is in the other. (After SIGKILL an empty folder stays.)
+   the kernel then ends what runs in the one and unmounts what is in the other. (After SIGKILL an empty folder stays,
+   and empty control groups, which the next container removes.)
 3. A root that make_root() was stopped at is not taken for one: it gets its name when it is whole. Two that make the same
    wait for each other.
-4. The container has its own network, with a loopback alone, and the second version of control groups.
+4. The container has its own network, with a loopback alone, and the second version of control groups, in a group of its
+   own: two at once do not see, or end, each other's units.
 
 It takes root, and a kernel that allows namespaces and overlays.
 """
@@ -52,6 +54,8 @@ mount -t tmpfs -o mode=0755 tmpfs /run
 echo ready
 exec cat >/dev/null
 '''
+# A program begins in these groups.
+JOIN = 'while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs" || exit 1; shift; done; shift; exec "$@"'
 SEARCH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 
@@ -132,6 +136,45 @@ def make_root(cache, packages=(), suite='bookworm'):
     return root
 
 
+# Control groups
+
+def own_group():
+    """The folder of this process's group of version 2; None without such groups."""
+    mounts = [line.split() for line in pathlib.Path('/proc/self/mounts').read_text('utf-8').splitlines()]
+    folders = [pathlib.Path(mount[1]) for mount in mounts if mount[2] == 'cgroup2']
+    if not folders:
+        return None
+    lines = pathlib.Path('/proc/self/cgroup').read_text('utf-8').splitlines()
+    [path] = [line[3:] for line in lines if line.startswith('0::')] or ['/']
+    within = folders[0] / path.lstrip('/')
+    return within if within.is_dir() else folders[0]
+
+
+def new_group(parent, prefix='confab-container-'):
+    """An empty group below `parent`; those that tests which were killed have left there are removed."""
+    for folder in parent.glob(f'{prefix}*'):
+        if not os.path.exists(f'/proc/{folder.name[len(prefix):].partition("-")[0]}'):
+            remove_groups(folder)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f'{prefix}{os.getpid()}-', dir=parent))
+    folder.chmod(0o755)  # services look into it
+    return folder
+
+
+def remove_groups(folder):
+    """False if somebody is in one of them."""
+    for path, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+    return not folder.exists()
+
+
+def end_group(folder):
+    """Removes a group whose processes have ended: the kernel may still be taking them apart."""
+    deadline = time.monotonic() + DEADLINE
+    while not remove_groups(folder) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
 def children(pid):
     with contextlib.suppress(OSError):
         return [int(child) for child in pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text('ascii').split()]
@@ -153,7 +196,9 @@ class Container:
 
     def __init__(self, root, name='confab-test', group=None):
         """`group`: folder of a control group of version 1, which all that runs in the machine belongs to."""
-        self.lower, self.name, self.group = root, name, group
+        self.lower, self.name = root, name
+        self.groups = [str(group)] if group else []
+        self.tree = None  # its group of version 2
         self.folder = self.holder = self.inner = self.machine = self.leader = None
 
     # Life
@@ -166,6 +211,10 @@ class Container:
             if self.holder.stdout.readline() != 'ready\n':
                 raise Broken('the layers of the container cannot be mounted')
             self.inner = children(self.holder.pid)[0]
+            parent = own_group()
+            if parent:
+                self.tree = new_group(parent)
+                self.groups.append(str(self.tree))
             self.start()
         except BaseException:
             self.__exit__(None, None, None)
@@ -179,15 +228,16 @@ class Container:
             self.holder.stdout.close()
         if self.machine:
             self.machine.wait(DEADLINE)
-        self.holder = self.machine = self.leader = None
+        if self.tree:
+            end_group(self.tree)
+        self.holder = self.machine = self.leader = self.tree = None
         os.rmdir(self.folder)
 
     def start(self):
         """Boots, and waits until all that starts by itself has started."""
         with open(self.console(), 'ab') as console:
-            join = ('sh', '-c', 'echo $$ >"$0/cgroup.procs" && exec "$@"', self.group) if self.group else ()
             self.machine = subprocess.Popen(
-                [*join, 'nsenter', '-t', str(self.inner), '-m', '-p', '--', 'systemd-nspawn', '-q', '-D', f'{self.folder}/root',
+                ['sh', '-c', JOIN, 'sh', *self.groups, '--', 'nsenter', '-t', str(self.inner), '-m', '-p', '--', 'systemd-nspawn', '-q', '-D', f'{self.folder}/root',
                  '--boot', '--register=no', '--keep-unit', '--console=pipe', '--private-network', '--link-journal=no',
                  '--resolv-conf=off', '--timezone=off', f'--machine={self.name}'],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console,

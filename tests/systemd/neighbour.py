@@ -19,16 +19,18 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
+
+import container
 
 MEMORY = pathlib.Path('/sys/fs/cgroup/memory')
 NAME = 'confab-neighbour-'
-HELD = 64 << 20    # bytes that the neighbour keeps in RAM
-SLACK = 16 << 20   # what is left beside it, and is always full of what it reads
+HELD = 96 << 20    # bytes that the neighbour keeps in RAM
+SLACK = 12 << 20   # what is left beside it, and is always full of what it reads
 FILE = 4 * SLACK   # that the neighbour reads again and again
+DISK = '/var/tmp'  # what lies in a tmpfs could not be dropped
 N_READERS = 3
-# It joins the group before it is anything else.
-JOIN = 'echo $$ >"$0/cgroup.procs" && echo 1000 >/proc/self/oom_score_adj && exec "$@"'
+# The kernel's killer takes it before anybody else.
+FIRST = 'echo 1000 >/proc/self/oom_score_adj && exec "$@"'
 HOLD = ('import sys; held = bytearray(b"x") * int(sys.argv[1]); print(flush=True); sys.stdin.read()', str(HELD))
 READ = 'while :; do cat "$0"; done >/dev/null'
 
@@ -41,32 +43,15 @@ def why_not():
     return None
 
 
-def sweep():
-    """Groups of tests that were killed. A group that has a process or a living test stays."""
-    for folder in MEMORY.glob(f'{NAME}*'):
-        if not os.path.exists(f'/proc/{folder.name[len(NAME):]}'):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-
-
 class Memory:
     """The group. It ends after all that runs in it."""
 
-    def __init__(self):
-        self.folder = MEMORY / f'{NAME}{os.getpid()}'
-
     def __enter__(self):
-        sweep()
-        self.folder.mkdir()
+        self.folder = container.new_group(MEMORY, NAME)
         return self
 
     def __exit__(self, *_what):
-        # The kernel takes its last processes apart.
-        deadline = time.monotonic() + 10
-        while self.folder.exists() and time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                self.folder.rmdir()
-            time.sleep(0.02)
+        container.end_group(self.folder)
 
     def limit(self, size):
         (self.folder / 'memory.limit_in_bytes').write_text(str(size), 'ascii')
@@ -82,12 +67,13 @@ class Memory:
         box.run('sh', '-c', 'mkdir -p /run/memory && mount -t cgroup -o memory none /run/memory')
 
     def start(self, *words):
-        return subprocess.Popen(['sh', '-c', JOIN, str(self.folder), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        join = ('sh', '-c', container.JOIN, 'sh', str(self.folder), '--')
+        return subprocess.Popen([*join, 'sh', '-c', FIRST, 'sh', *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     @contextlib.contextmanager
     def pressed(self):
         """The limit is as much as the machine and the neighbour have now, and SLACK."""
-        with tempfile.NamedTemporaryFile(prefix=NAME) as file, contextlib.ExitStack() as stack:
+        with tempfile.NamedTemporaryFile(prefix=NAME, dir=DISK) as file, contextlib.ExitStack() as stack:
             for _ in range(FILE >> 20):
                 file.write(os.urandom(1 << 20))
             file.flush()
