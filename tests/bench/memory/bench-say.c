@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-say SOCKET: a measuring client. Reads requests from stdin, one per line,
+ * bench-say SOCKET [USER]: a measuring client, as that USER (see user.h). Reads requests from stdin, one per line,
  *
  *      open NAME
  *      say NAME MAX-TOKENS TOKEN TOKEN ...
@@ -28,6 +28,7 @@
 #include "base/util.h"
 #include "bench.h"
 #include "client/confab.h"
+#include "user.h"
 
 #define MAX_TOKENS 65536
 
@@ -222,17 +223,15 @@ int main(int argc, char **argv) {
         _cleanup_(freep) int32_t *tokens = bench_alloc(MAX_TOKENS * sizeof(*tokens));
         _cleanup_(freep) int32_t *reply = bench_alloc(MAX_TOKENS * sizeof(*reply));
         _cleanup_(freep) char *line = NULL;
-        struct confab *c = NULL;
-        struct confab_error e;
+        struct confab *c;
         size_t size = 0;
         ssize_t n;
 
-        if (argc != 2) {
-                fputs("usage: bench-say SOCKET\n", stderr);
+        if (argc != 2 && argc != 3) {
+                fputs("usage: bench-say SOCKET [USER]\n", stderr);
                 return 2;
         }
-        if (confab_connect(&c, argv[1], &e) < 0)
-                bench_die("%s", e.message);
+        c = user_connect(argv[1], argv[2]);
         while ((n = getline(&line, &size, stdin)) > 0) {
                 if (line[n - 1] == '\n')
                         line[n - 1] = '\0';
