@@ -142,7 +142,7 @@ class Peer:
         while not self.healthy():
             if self.server.poll() is not None:
                 fail(f"llama-server did not start, see {self.log.name}")
-            time.sleep(0.05)
+            time.sleep(0.005)
         self.start_seconds = time.monotonic() - t0
 
     def healthy(self):
