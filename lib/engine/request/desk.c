@@ -460,6 +460,24 @@ size_t desk_n_working(struct engine *engine, bool cancel) {
         return n;
 }
 
+bool desk_awaits(struct engine *engine, uint64_t owner) {
+        struct desk *d = engine->desk;
+        struct list *it;
+        bool found = false;
+
+        pthread_mutex_lock(&d->lock);
+        list_for_each (it, &d->requests) {
+                struct request *request = list_entry(it, struct request, all);
+
+                /* The engine thread writes `phase`, and is who asks. */
+                if (request->phase == PHASE_IO && request->r.owner != owner &&
+                        !request->verb->in_pieces)
+                        found = true;
+        }
+        pthread_mutex_unlock(&d->lock);
+        return found;
+}
+
 uint32_t desk_n_of(struct engine *engine, uint64_t owner) {
         struct desk *d = engine->desk;
         struct usage *u;

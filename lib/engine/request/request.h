@@ -62,6 +62,7 @@ struct verb {
         bool works;         /* makes something, or computes: refused while the engine is drained */
         bool uncounted;     /* quotas of requests do not hold it back: the caller bounds it */
         bool is_long;       /* engine_stop() cancels it: the client can ask again */
+        bool in_pieces;     /* its jobs go on for as long as its peer reads or sends */
         bool answers_found; /* its answer has the conversation's row as it was found */
         bool is_made;       /* its conversation was just made: later failures are ignored */
         bool computes;      /* tokens, which limits of the owner count (account.c) */
@@ -200,6 +201,9 @@ size_t desk_cancel_of(struct engine *engine, const struct owners *whose,
         const struct request *except, bool dry_run);
 /* Requests in flight that work (verb.works); @cancel: ask them to end. */
 size_t desk_n_working(struct engine *engine, bool cancel);
+/* Is a job under way for a request of another owner than @owner, whose next part is the engine thread's? Not those that
+ * come in pieces. */
+bool desk_awaits(struct engine *engine, uint64_t owner);
 /* Requests of @owner in flight. Any thread. */
 uint32_t desk_n_of(struct engine *engine, uint64_t owner);
 /* The list of requests that wait for their turn on a conversation; they hold nothing. */

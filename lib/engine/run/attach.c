@@ -586,4 +586,5 @@ const struct verb verb_attach = {.own_size = sizeof(struct follower),
         .deinit = deinit,
         .act = act,
         .at_once = true,
-        .is_long = true};
+        .is_long = true,
+        .in_pieces = true};

@@ -8,7 +8,7 @@
  * tokens of another user make a step sixteen times as long. So users share time, not tokens, and a
  * and b are measured all the time.
  *
- * 1. A flow that is alone has the whole step, batch_tokens.
+ * 1. A flow that is alone has the whole step, batch_tokens; but see rule 7.
  * 2. Each of F interactive flows may have a share of
  *
  *         min(a/b + (tokens wanted by the flow that wants the fewest), batch_tokens / F)
@@ -31,6 +31,13 @@
  *    between prompts of one user: so the time of a step tells nobody what others say (I6).
  *    A flow that is alone in its class computes prompts beside its replies at the pace of pace.c.
  *
+ * 7. A step of a flow that is alone is brief, an eighth of batch_tokens, while a worker has a job for a request of
+ *    another owner, and for some steps after that. The next part of such a request is the engine thread's, which takes
+ *    it between two steps; opening a conversation, finding the memory of a prompt or committing a reply have one to three
+ *    parts, and whoever got an answer often asks the next thing at once. So others wait for one whole step at the
+ *    most, that in which they come, and not for one with each part. Rows of a brief step cost a little more; nobody's
+ *    tokens change (I2).
+ *
  * a and b are learned (cost.c, rule 4). Until steps of different sizes were seen, a is taken to be 0: no
  * user gains from an unknown a.
  */
@@ -38,6 +45,8 @@
 
 #define BURST(n) ((n) > 4 ? (double)((n) / 4) : 1.0)
 #define BACKGROUND_PART 8
+#define BRIEF_PART 8
+#define BRIEF_STEPS 4    /* after the last job of another owner's request */
 #define REPLIES_ALONE 16 /* in one of so many steps they are, to know what that costs now */
 
 /* --- shares --- */
@@ -123,6 +132,29 @@ static void find_shares(struct step *s) {
                 MIN(least, all) / BACKGROUND_PART / (double)MAX(s->n_background, (size_t)1);
 }
 
+/* Rule 7. */
+static void find_alone(struct step *s) {
+        struct run *run = s->engine->run;
+        struct list *it;
+
+        s->alone = s->engine->o.batch_tokens;
+        if (s->n_flows != 1)
+                return;
+        list_for_each (it, &run->active) {
+                struct request *request = list_entry(it, struct request, link);
+
+                if (flow_of(request) != s->flows[0])
+                        continue;
+                if (desk_awaits(s->engine, request->r.owner))
+                        run->n_brief = BRIEF_STEPS + 1;
+                break;
+        }
+        if (run->n_brief == 0)
+                return;
+        run->n_brief--;
+        s->alone = MAX(s->alone / BRIEF_PART, (size_t)1);
+}
+
 /* The number of tokens that the @i-th flow may have. */
 static size_t allowance(const struct step *s, size_t i) {
         const struct engine *engine = s->engine;
@@ -130,7 +162,7 @@ static size_t allowance(const struct step *s, size_t i) {
         size_t left = engine->o.batch_tokens - s->n, n;
 
         if (i < s->n_class)
-                n = s->n_class == 1 ? left : (size_t)MAX(s->share + credit, 0.0);
+                n = s->n_class == 1 ? s->alone : (size_t)MAX(s->share + credit, 0.0);
         else
                 n = (size_t)MAX(s->background_share + MIN(credit, 1.0), 0.0);
         /* However many flows there are, and whatever the others wait for: the first computes. */
@@ -357,6 +389,7 @@ void batch_build(struct step *s) {
         count_wanted(s);
         order_flows(s);
         find_shares(s);
+        find_alone(s);
         find_pace(s);
         add_flows(s);
         if (s->n == 0 && s->part == PROMPTS) { /* there is no room for them now */

@@ -214,6 +214,7 @@ struct run {
         struct cost cost;    /* of steps */
         uint32_t n_together; /* steps in which prompts went along with replies */
         double credit_usec;  /* of such steps (pace.h) */
+        unsigned n_brief;    /* steps that are still to be brief (batch.c, rule 7) */
         /* speculate.c */
         atomic_bool speculates; /* the setting */
         struct cost row_cost;   /* of steps in which every row has logits */

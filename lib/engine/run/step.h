@@ -19,6 +19,7 @@ struct step {
         double share;            /* of one flow of this class */
         double background_share; /* of one background flow next to interactive ones */
         size_t n_class, n_background;
+        size_t alone; /* tokens that a flow may have which is alone in its class */
         struct request *prompts[ENGINE_MAX_ACTIVE]; /* with tokens in this step */
         size_t n_prompts;
         bool given_up; /* nobody wants what it computes any more */

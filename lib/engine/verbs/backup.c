@@ -346,4 +346,5 @@ const struct verb verb_backup = {.own_size = sizeof(struct backing),
         .init = init,
         .deinit = deinit,
         .start = start,
-        .is_long = true};
+        .is_long = true,
+        .in_pieces = true};

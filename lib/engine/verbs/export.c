@@ -400,4 +400,5 @@ const struct verb verb_export = {.own_size = sizeof(struct transfer *),
         .act = act,
         .hold = HOLD_FORKS,
         .needs_all = true,
-        .is_long = true};
+        .is_long = true,
+        .in_pieces = true};

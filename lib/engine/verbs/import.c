@@ -518,4 +518,5 @@ const struct verb verb_import = {.works = true,
         .act = act,
         .needs_all = true,
         .is_long = true,
+        .in_pieces = true,
         .is_made = true};

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Steps of a user who is alone are brief while another user's request is at a worker, and for some steps after that
+ * (run/batch.c, rule 7). Every step and the worker's job stand before gates, so it is known which step is built when.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/io/io.h"
+#include "model/model.h"
+#include "rig.h"
+#include "store/store.h"
+#include "util/gate.h"
+#include "util/test.h"
+
+enum { UID_A = 1001, UID_B = 1002, WHOLE = 64, BRIEF = 8, AFTER = 4, PROMPT = 600, MOST = 64 };
+
+static struct answer A, B;
+static struct erig rig;
+static struct gate step_gate = GATE_INIT;  /* before each step */
+static struct gate store_gate = GATE_INIT; /* before a worker makes a conversation of w.held */
+
+static struct {
+        pthread_mutex_t lock;
+        pthread_cond_t cond;
+        size_t sizes[MOST], n; /* of the steps that were built */
+        uint64_t held;
+        bool has_worker, over; /* it has the job; it has given it back */
+        pthread_t worker;
+} w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+int __real_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait);
+int __wrap_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait);
+int __wrap_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait) {
+        pthread_mutex_lock(&w.lock);
+        if (w.n < MOST)
+                w.sizes[w.n++] = n;
+        pthread_mutex_unlock(&w.lock);
+        gate_pass(&step_gate);
+        return __real_model_forward(work, batch, n, wait);
+}
+
+int __real_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
+        bool held;
+
+        pthread_mutex_lock(&w.lock);
+        held = c->owner == w.held;
+        if (held) {
+                w.worker = pthread_self();
+                w.has_worker = true;
+        }
+        pthread_mutex_unlock(&w.lock);
+        if (held)
+                gate_pass(&store_gate);
+        return __real_store_conv_create(s, c, turns, n_turns, tokens, n_tokens, e);
+}
+
+/* A worker rings when the engine thread may take its job back. */
+void __real_bell_ring(struct bell *b);
+void __wrap_bell_ring(struct bell *b);
+void __wrap_bell_ring(struct bell *b) {
+        pthread_mutex_lock(&w.lock);
+        if (w.has_worker && pthread_equal(w.worker, pthread_self())) {
+                w.over = true;
+                pthread_cond_broadcast(&w.cond);
+        }
+        pthread_mutex_unlock(&w.lock);
+        __real_bell_ring(b);
+}
+
+static uint64_t open_for(uint64_t owner) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .owner = owner};
+
+        assert_int_equal(erig_do(&rig, &q, &A), ENGINE_CONV);
+        return A.conv.id;
+}
+
+/* A's prompt of PROMPT tokens: its first step, a whole one, stands before the gate. */
+static void begin(int32_t *tokens) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+
+        o.batch_tokens = WHOLE;
+        erig_open(&rig, &o);
+        memset(w.sizes, 0, sizeof(w.sizes));
+        w.n = w.held = 0;
+        w.has_worker = w.over = false;
+        for (size_t i = 0; i < PROMPT; i++)
+                tokens[i] = (int32_t)(300 + i);
+        q = erig_request(ENGINE_CONTINUE, open_for(UID_A));
+        q.owner = UID_A;
+        q.input = ENGINE_INPUT_TOKENS;
+        q.tokens = tokens;
+        q.n_tokens = PROMPT;
+        q.max_tokens = 0;
+        gate_close(&step_gate, 0);
+        erig_send(&rig, &q, &A);
+        gate_wait(&step_gate);
+}
+
+/* The next step is built, and stands before the gate. */
+static void step(void) {
+        gate_step(&step_gate);
+        gate_wait(&step_gate);
+}
+
+static void send_open(uint64_t owner) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .owner = owner};
+
+        pthread_mutex_lock(&w.lock);
+        w.held = owner;
+        pthread_mutex_unlock(&w.lock);
+        gate_close(&store_gate, 0);
+        erig_send(&rig, &q, &B);
+}
+
+static void give_back(void) {
+        gate_open(&store_gate);
+        gate_await(&w.lock, &w.cond, &w.over);
+}
+
+static void check_sizes(const size_t *expected, size_t n) {
+        size_t sizes[MOST], n_steps;
+
+        pthread_mutex_lock(
+                &w.lock); /* not while something is asserted: the engine needs it to end */
+        n_steps = w.n;
+        memcpy(sizes, w.sizes, sizeof(sizes));
+        pthread_mutex_unlock(&w.lock);
+        assert_true(n_steps >= n);
+        for (size_t i = 0; i < n; i++)
+                assert_int_equal(sizes[i], expected[i]);
+}
+
+static void end(void) {
+        gate_open(&step_gate);
+        erig_wait(&rig, &B);
+        assert_int_equal(B.kind, ENGINE_CONV);
+        erig_wait(&rig, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        erig_close(&rig);
+}
+
+static void test_brief(void **state) {
+        static const size_t expected[] = {
+                WHOLE, BRIEF, BRIEF, BRIEF, BRIEF, BRIEF, BRIEF, BRIEF, WHOLE};
+        int32_t tokens[PROMPT];
+
+        erig_need_model();
+        begin(tokens);
+        send_open(UID_B);
+        step(); /* built when the job is with a worker */
+        gate_wait(&store_gate);
+        step();
+        step();
+        give_back();
+        for (int i = 0; i < AFTER; i++)
+                step();
+        step();
+        check_sizes(expected, sizeof(expected) / sizeof(*expected));
+        end();
+}
+
+/* Of a user's own requests nobody else waits for one. */
+static void test_own(void **state) {
+        static const size_t expected[] = {WHOLE, WHOLE, WHOLE};
+        int32_t tokens[PROMPT];
+
+        erig_need_model();
+        begin(tokens);
+        send_open(UID_A);
+        step();
+        gate_wait(&store_gate);
+        step();
+        check_sizes(expected, sizeof(expected) / sizeof(*expected));
+        give_back();
+        end();
+}
+
+/* A failed test must not leave an engine behind. */
+static int teardown(void **state) {
+        gate_open(&step_gate);
+        gate_open(&store_gate);
+        if (rig.en)
+                erig_close(&rig);
+        return 0;
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_teardown(test_brief, teardown),
+                cmocka_unit_test_teardown(test_own, teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
