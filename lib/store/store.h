@@ -648,3 +648,40 @@ struct store_census {
  * of the register, so @found must not call back into it) and fill @ret. Negative only if the check itself failed. */
 int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
         struct store_census *ret, struct err *e);
+
+/* The same in slices, while a daemon writes (check-slices.c has the rules), and the records for whoever reads what they
+ * refer to. One thread at a time, any one; not under a lock of the register. */
+struct store_checker;
+struct store_check_options {
+        void (*found)(void *arg, const struct store_finding *f); /* or NULL */
+        void *arg;
+        /* Called before the tokens of a conversation are read, with the bytes that these take until the next call, in place
+         * of those of the call before; NULL: they may always. */
+        store_admit_fn *admit;
+        void *admit_arg;
+        /* Called often: true ends the slice that is going on. On the thread that checks; may be NULL. */
+        bool (*stop)(void *arg);
+        void *stop_arg;
+};
+/* Bytes that a checker takes, at most: SQLite's cache of pages. */
+enum { STORE_CHECKER_SIZE = 4 << 20 };
+/* @s outlives it. -ERR_NOMEM, -ERR_SYS, -ERR_CORRUPT. */
+int store_checker_new(struct store_checker **ret, struct store *s,
+        const struct store_check_options *o, struct err *e);
+struct store_checker *store_checker_free(struct store_checker *c);
+DEFINE_CLEANUP(struct store_checker *, store_checker_free);
+/* One slice. 1: there are more; 0: the register is checked; -ERR_CANCELLED (stop()), what admit() fails with, or as
+ * store_check(). */
+int store_checker_step(struct store_checker *c, struct err *e);
+/* What was found so far (stored_size and raw_size count the records), and the bytes that were read of the file for it. */
+void store_checker_tell(
+        const struct store_checker *c, struct store_census *ret, uint64_t *ret_read_size);
+/* When the register is checked: how many records there are now, and their bytes on disk. */
+int store_checker_total(
+        struct store_checker *c, uint64_t *ret_n, uint64_t *ret_size, struct err *e);
+/* The next @max records, by rising id, or fewer: impossible rows, and records that nothing links, are left out (the slices
+ * have told them). *ret_more: there may be more. The moment is that of the call. */
+int store_checker_records(struct store_checker *c, struct store_held *out, size_t max,
+        size_t *ret_n, bool *ret_more, struct err *e);
+/* 1: the register has this record now; 0: it has gone, for good. */
+int store_checker_has(struct store_checker *c, uint64_t record, struct err *e);
