@@ -124,6 +124,8 @@ int store_checker_new(struct store_checker **ret, struct store *s,
         c->stop_arg = o->stop_arg;
         r = store_connect_reader(&c->x.s, s, e);
         if (r == 0)
+                r = store_exec(c->x.s, "PRAGMA cache_size = -256", "settings", e); /* KiB */
+        if (r == 0)
                 r = read_page_size(c, e);
         if (r < 0)
                 return r;

@@ -663,8 +663,8 @@ struct store_check_options {
         bool (*stop)(void *arg);
         void *stop_arg;
 };
-/* Bytes that a checker takes, at most: SQLite's cache of pages. */
-enum { STORE_CHECKER_SIZE = 4 << 20 };
+/* Bytes that a checker takes beside what it asks admit() for: SQLite's cache of pages, which is small here, and statements. */
+enum { STORE_CHECKER_SIZE = 512 << 10 };
 /* @s outlives it. -ERR_NOMEM, -ERR_SYS, -ERR_CORRUPT. */
 int store_checker_new(struct store_checker **ret, struct store *s,
         const struct store_check_options *o, struct err *e);

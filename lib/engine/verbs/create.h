@@ -25,6 +25,8 @@ struct verb_state {
         uint64_t n_parts; /* so far */
         /* backup.c */
         atomic_bool backing; /* a backup is under way */
+        /* check.c: engine thread */
+        struct request *check; /* the one that is under way, or NULL */
         /* drain.c: engine thread */
         bool draining;
         struct list drains;

@@ -94,6 +94,7 @@ void answer_reset(struct answer *a) {
         if (a->writing)
                 free(a->writing->turn.text);
         free(a->writing);
+        free(a->checked.problems);
         if (a->fd > 0)
                 close(a->fd);
         memset(a, 0, sizeof(*a));
@@ -274,6 +275,10 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->n_requests = ev->acted.n_requests;
                 a->n_busy = ev->acted.n_busy;
                 break;
+        case ENGINE_CHECKED:
+                a->checked = ev->checked;
+                ev->checked.problems = NULL;
+                break;
         case ENGINE_EXPORTED:
                 a->fd = TAKE_FD(ev->exported.fd);
                 a->size = ev->exported.size;
@@ -308,7 +313,8 @@ static void dispatch(struct erig *r, struct engine_event *ev) {
                         /* Others have no stream: docs/protocol.md. */
                         if (ev->kind == ENGINE_PROGRESS)
                                 assert_true(r->open[i].verb == ENGINE_CONTINUE ||
-                                            r->open[i].verb == ENGINE_ATTACH);
+                                            r->open[i].verb == ENGINE_ATTACH ||
+                                            r->open[i].verb == ENGINE_CHECK);
                         take_event(r->open[i].a, ev);
                         if (ev->final)
                                 r->open[i] = r->open[--r->n_open];
