@@ -94,6 +94,7 @@ static const char *what_happens(enum confab_verb verb) {
         return verb == CONFAB_WARM    ? "bringing its memory back"
                : verb == CONFAB_EVICT ? "writing its memory to disk"
                : verb == CONFAB_CARRY ? "writing it anew"
+               : verb == CONFAB_CHECK ? "checking"
                                       : "waiting";
 }
 

@@ -9,7 +9,8 @@
  * 3. Of a Continue that is not accepted yet, the conversation tells what it waits for (Get, once in ASK_USEC): for a
  *    place, for its memory to come back, or, with --wait, for another request. Then the daemon tells how many tokens of the
  *    prompt it has read. What is left is estimated from the time that those have taken.
- * 4. The first part of a reply ends it, and so does the request's end.
+ * 4. A check tells how many bytes it has looked at.
+ * 5. The first part of a reply ends it, and so does the request's end.
  */
 #include "base/clock.h"
 #include "client/cli.h"
@@ -85,11 +86,20 @@ static void say_reading(const struct cli_progress *p, char *line, size_t size, u
         }
 }
 
+static void say_checking(const struct cli_progress *p, char *line, size_t size) {
+        char done[16], total[16];
+
+        snprintf(line, size, "checking, %s of %s", human_size(done, p->done_size),
+                human_size(total, p->total_size));
+}
+
 static void draw(struct cli_progress *p, uint64_t now) {
         struct winsize size = {.ws_col = 0};
         char line[160];
 
-        if (p->accepted_usec)
+        if (p->total_size)
+                say_checking(p, line, sizeof(line));
+        else if (p->accepted_usec)
                 say_reading(p, line, sizeof(line), now);
         else
                 snprintf(line, sizeof(line), "%s, %llu s", p->what,
@@ -165,6 +175,8 @@ void cli_progress_event(struct cli_progress *p, const struct confab_event *event
         } else if (event->kind == CONFAB_EVENT_PROGRESS) {
                 p->done = event->progress->done;
                 p->total = event->progress->total;
+                p->done_size = event->progress->done_size;
+                p->total_size = event->progress->total_size;
         } else if (event->final || (d && (d->text_size > 0 || d->n_parts > 0 || d->n_tokens > 0))) {
                 cli_progress_end(p);
         }

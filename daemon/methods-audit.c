@@ -27,6 +27,9 @@ static bool tell(const Confab__V1__Request *in, struct audit *audit) {
         case CONFAB__V1__REQUEST__VERB_BACKUP:
                 snprintf(audit->what, sizeof(audit->what), "backup of all conversations");
                 return true;
+        case CONFAB__V1__REQUEST__VERB_CHECK:
+                snprintf(audit->what, sizeof(audit->what), "check of all that is on disk");
+                return true;
         case CONFAB__V1__REQUEST__VERB_PUBLISH:
                 audit->conversation = in->publish->conversation->id;
                 snprintf(audit->what, sizeof(audit->what), "%s %s%s",

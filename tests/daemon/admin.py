@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pwd
+import socket
 import subprocess
 import sys
 import tarfile
@@ -206,6 +207,43 @@ def backup(daemon, folder):
     other.stop()
 
 
+def check(daemon):
+    """What is on disk is sound, then somebody damages it: told, forgotten, computed again with the same words."""
+    daemon.run('admin', 'evict', ME)
+    clean = daemon.json('admin', 'check', '--rate', 'none')
+    need(clean['problems'] == [] and clean['found'] == 0 and clean['conversations'] == 2 and clean['records'] > 1
+         and clean['gone'] + clean['forgotten'] + clean['skipped'] == 0, f'check: {clean}')
+    need('no problems' in daemon.run('admin', 'check', '--rate', '10G'), 'as text')
+    number = daemon.json('show', 'a')['id']
+    with open(f'{daemon.state}/spill/{number:016x}.kv', 'r+b') as file:
+        at = os.lseek(file.fileno(), 0, os.SEEK_DATA) + 3000  # behind what was given back
+        file.seek(at)
+        byte = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte[0] ^ 4]))
+    text = daemon.run('admin', 'check', status=8)
+    need(text.startswith(f'spill: conversation #{number}, record ') and 'forgotten' in text and '1 problem\n' in text,
+         f'damage: {text}')
+    after = daemon.json('admin', 'check')
+    need(after['found'] == 0 and after['records'] < clean['records'], f'it is forgotten: {after}')
+    need(daemon.run('--json', 'show', 'a') and daemon.say('say', 'a', 'Go on.'), 'it goes on')
+    daemon.run('admin', 'evict', ME)
+    need(daemon.json('admin', 'check')['found'] == 0, 'what was computed again is on disk again')
+    for rate in '1x', '', '-1', '100MM', '9999999T':
+        daemon.run('admin', 'check', '--rate', rate, status=2)
+    daemon.run('--as-uid', GUEST, 'admin', 'check', status=1)
+    # Of so slow a one the connection ends: the next one may begin.
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.connect(daemon.socket)
+        for request in b'\x08\x01\x12\x02\x08\x01', b'\x08\x02\xfa\x01\x02\x08\x01':  # Hello, Check with rate 1
+            slow.sendall(bytes([len(request)]) + request)
+        deadline = time.monotonic() + 60
+        while daemon.command('admin', 'check').returncode != 4:
+            need(time.monotonic() < deadline, 'a second check at the same time is busy')
+    while daemon.command('admin', 'check').returncode != 0:
+        need(time.monotonic() < deadline, 'a check ends with its connection')
+
+
 def main():
     if os.getuid() != 0 or not os.path.exists(MODEL):
         print('SKIP: needs root, as administrators are, and the model')
@@ -225,13 +263,16 @@ def main():
             act(daemon)
             drain(daemon)
             backup(daemon, folder)
+            check(daemon)
             journal = daemon.said()
             for words in ('purging user 0, tenant \'anna\': conversations: 1', 'draining: done', 'taking work again',
-                          'backup of all conversations: made', 'administrator uid 0 (pid ',
+                          'backup of all conversations: made', 'check of all that is on disk: problems: 1',
+                          'forgotten, will be computed anew', 'check of all that is on disk: failed: cancelled', 'administrator uid 0 (pid ',
                           f'changing max-conversations of user {GUEST}: 1 -> 2',
                           f'changing ram-share-per-user of user {GUEST}: no override -> 20'):
                 need(words in journal, f'the journal has no "{words}": {journal}')
-            need(journal.count('notice: administrator') == 13, f'one line for each act, none for a look: {journal}')
+            acts = [line for line in journal.splitlines() if 'notice: administrator' in line and 'check of' not in line]
+            need(len(acts) == 15, f'one line for each act, none for a look: {journal}')
             daemon.stop()
         finally:
             if daemon.process.poll() is None:

@@ -331,6 +331,13 @@ def backup() -> Call[bytes, pb.Exported]:
     return Call('backup', pb.Backup(), 'exported', frozenset(('chunk',)), take_event=lambda chunk: chunk.data)
 
 
+def check(*, rate: Optional[int] = None) -> Call[pb.Progress, pb.Checked]:
+    """Reads all that is on disk and compares it with its checksums and the register's rules, while everybody goes on. Gives
+    Progress (`done_bytes`, `total_bytes`); the result is the Checked message. `rate`: bytes that it reads in a minute, 0: no
+    limit."""
+    return Call('check', pb.Check(rate=rate), 'checked', frozenset(('progress',)))
+
+
 def _change(name: str, to: Union[int, str, None]) -> pb.QuotaChange:
     if to is None:
         return pb.QuotaChange(name=name, clear=True)

@@ -244,6 +244,14 @@ static bool is_lost(const struct err *why) {
         }
 }
 
+/* Of the page, leave out what the register has just forgotten: it did not go by itself. */
+static void leave_out(struct checking *x, const struct store_gone *gone) {
+        for (size_t i = x->at; i < x->n; i++)
+                for (size_t k = 0; k < gone->n; k++)
+                        if (x->page[i].record.id == gone->records[k].id)
+                                x->page[i].record.id = 0;
+}
+
 static bool forget(struct engine *engine, struct checking *x, uint64_t record) {
         struct store_reclaimed *got = &x->cuts[x->n_cuts];
         struct err e;
@@ -256,6 +264,7 @@ static bool forget(struct engine *engine, struct checking *x, uint64_t record) {
         x->n_cuts++;
         records_release(engine, &got->gone);
         x->result.n_forgotten += got->gone.n;
+        leave_out(x, &got->gone);
         return true;
 }
 
@@ -284,6 +293,8 @@ static int check_record(struct engine *engine, struct request *request,
         int r;
 
         x->done = MIN(x->done + ref.stored_size, x->total);
+        if (held->record.id == 0)
+                return 0;
         /* A record of another model may be larger than what requests may hold. */
         if (ref.stored_size > SIZE_MAX || admit(request, (size_t)ref.stored_size, &why) < 0) {
                 x->result.n_skipped++;
