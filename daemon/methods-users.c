@@ -40,8 +40,9 @@ static bool parse_cursor(const char *s, struct engine_request *out) {
         return order == (unsigned)out->user_order;
 }
 
-/* What the daemon knows of all users, allocated. */
-static int take_known(const struct daemon *d, struct engine_request *out, struct err *e) {
+/* What the daemon knows of all users, or (@connected_of) of this one and its tenants that are connected: allocated. */
+static int take_known(const struct daemon *d, const uint32_t *connected_of,
+        struct engine_request *out, struct err *e) {
         struct engine_known *known = calloc(map_count(d->users.by_owner) + 1, sizeof(*known));
         const struct user *user;
         size_t it = 0, n = 0;
@@ -49,7 +50,9 @@ static int take_known(const struct daemon *d, struct engine_request *out, struct
         if (!known)
                 return err_set(e, ERR_NOMEM, "no memory for a list of users");
         while ((user = map_next(d->users.by_owner, &it)))
-                if (user->connections.used > 0 || user->figures.requests > 0)
+                if (connected_of ? user->connections.used > 0 &&
+                                           owner_uid(user->owner) == *connected_of
+                                 : user->connections.used > 0 || user->figures.requests > 0)
                         known[n++] = (struct engine_known){
                                 .owner = user->owner,
                                 .n_connections = user->connections.used,
@@ -79,7 +82,7 @@ int method_users(
         if (m->cursor && *m->cursor && !parse_cursor(m->cursor, out))
                 return err_set(
                         e, ERR_INVALID, "cursor: it is not of a page of users in this order");
-        return take_known(p->daemon, out, e);
+        return take_known(p->daemon, NULL, out, e);
 }
 
 static void put_user(const struct engine_user *in, Confab__V1__User *m) {
@@ -150,7 +153,8 @@ int method_act_on_user(
         /* Files on their way are requests as well, as far as the user is concerned. */
         if (!m->dry_run && out->user_act != ENGINE_USER_EVICT)
                 streams_cancel_of(p->daemon, m->uid, m->tenant);
-        return 0;
+        /* A purge keeps the labels of tenants that are connected. */
+        return out->user_act == ENGINE_USER_PURGE ? take_known(p->daemon, &m->uid, out, e) : 0;
 }
 
 void methods_send_user_acted(struct request *r, const struct engine_event *in) {

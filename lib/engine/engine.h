@@ -542,7 +542,7 @@ struct engine_request {
         const char *cursor;
         bool tell_pressure; /* watch: notices of PRESSURE, too */
         /* Users: [n_known], of whom no owner is there twice. Owners that are neither here nor have a
-         * conversation are not told. */
+         * conversation are not told. Act on user: owners with connections, whose tenants stay known. */
         const struct engine_known *known;
         size_t n_known;
         enum engine_user_order user_order;

@@ -416,6 +416,10 @@ static const char *const stmt_sql[STMT_N] = {
                 "WHERE uid = owner), n_tokens = (SELECT coalesce(sum(n_tokens), 0) "
                 "FROM conversation WHERE uid = owner)",
         [STMT_USAGE_FORGET] = "DELETE FROM usage WHERE n_conversations = 0 AND day <> ?",
+        [STMT_TENANT_UNUSED] =
+                "SELECT number FROM tenant WHERE uid = ?1 AND ?2 IN (0, number) AND NOT EXISTS "
+                "(SELECT 1 FROM conversation c WHERE c.uid = tenant.number << 32 | tenant.uid)",
+        [STMT_TENANT_REMOVE] = "DELETE FROM tenant WHERE number = ?",
         [STMT_TENANT_FORGET] = "DELETE FROM tenant WHERE NOT EXISTS (SELECT 1 FROM conversation c "
                                "WHERE c.uid = tenant.number << 32 | tenant.uid)",
 };

@@ -155,6 +155,8 @@ enum store_stmt {
         STMT_TENANT_INSERT,
         STMT_TENANT_LABEL,
         STMT_TENANT_FORGET,
+        STMT_TENANT_UNUSED,
+        STMT_TENANT_REMOVE,
         STMT_OWNER_NEXT,
         STMT_OWNER_CONVS,
         STMT_QUOTA_LIST,
@@ -336,6 +338,8 @@ int search_list(struct store *s, const struct store_list *list, store_admit_fn *
         struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e);
 #define CONV_DISK_SIZE_COLUMN 35 /* behind these, if the query has it */
 /* store_conv_get(). */
+/* -ERR_NOT_FOUND if @owner is a tenant that the register has forgotten. In a transaction. */
+int tenant_check(struct store *s, uint64_t owner, struct err *e);
 /* The label of @owner's tenant, "" without one. "#" and its number if the register has lost it. */
 int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e);
 int conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name, struct store_conv *ret,

@@ -231,6 +231,10 @@ int store_tenant_label(
 /* Forget the tenants without a conversation. Before anybody acts for a tenant: a number that somebody holds
  * must stay known. */
 int store_tenants_forget(struct store *s, struct err *e);
+/* The same of one user's, or (number not 0) of this one; not those in keep[0 .. n_keep). Whoever holds the number of a tenant
+ * that was forgotten can't make a conversation for it any more (-ERR_NOT_FOUND). */
+int store_tenants_forget_of(struct store *s, uint32_t uid, uint32_t number, const uint32_t *keep,
+        size_t n_keep, struct err *e);
 
 /* --- who has what (owners.c). Each call looks at few rows, so a walk through all owners holds nobody up. --- */
 

@@ -308,8 +308,8 @@ async def administration(connect, _from_socket):
             async for piece in client.backup():
                 archive += piece
             need(archive.startswith(b'confab-backup/register.db\0') and b'"conversations":1' in archive, 'a backup')
-            async with client.check(rate=0) as checking:
-                seen = [progress async for progress in checking]
+            checking = client.check(rate=0)
+            seen = [progress async for progress in checking]
             need(seen and all(0 <= p.done_bytes <= p.total_bytes and p.total_bytes > 4096 for p in seen), f'{seen}')
             checked = checking.result
             need(checked.conversations == 1 and checked.turns == 2 and checked.found == 0 and not checked.problems

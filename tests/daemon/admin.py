@@ -143,6 +143,15 @@ def act(daemon):
     need('1 conversation deleted' in daemon.run('admin', 'purge', f'{ME}:anna', '--yes'), 'purge')
     need(daemon.json('--tenant', 'anna', 'ls')['conversations'] == [], 'the tenant starts with nothing')
     daemon.run('admin', 'purge', f'{ME}:nobody', '--yes', status=3)
+    daemon.run('--tenant', 'anna', 'ls')
+    deadline = time.monotonic() + 60
+    while (gone := daemon.command('admin', 'purge', f'{ME}:anna', '--yes', text=True)).returncode == 0:
+        need(time.monotonic() < deadline, 'a purge leaves a label')  # until the connection has gone
+    need(gone.returncode == 3 and 'has no tenant' in gone.stderr, f'a purge leaves no label: {gone.stderr}')
+    for words in ('admin', 'quota'), ('admin', 'users'):
+        unknown = daemon.command(*words, 'nobody-of-this-name', text=True)
+        need(unknown.returncode == 3 and '#12' not in unknown.stderr, f'no hint at conversations: {unknown.stderr}')
+    need("'#12'" in daemon.command('admin', 'evict', 'nobody-of-this-name', text=True).stderr, 'where they may be named')
     one = daemon.run('open').strip()
     number = daemon.json('show', one)['id']
     daemon.run('admin', 'close', one, status=2)
@@ -271,7 +280,8 @@ def main():
                           f'changing max-conversations of user {GUEST}: 1 -> 2',
                           f'changing ram-share-per-user of user {GUEST}: no override -> 20'):
                 need(words in journal, f'the journal has no "{words}": {journal}')
-            acts = [line for line in journal.splitlines() if 'notice: administrator' in line and 'check of' not in line]
+            acts = [line for line in journal.splitlines() if 'notice: administrator' in line
+                    and 'check of' not in line and 'conversations: 0' not in line]
             need(len(acts) == 15, f'one line for each act, none for a look: {journal}')
             daemon.stop()
         finally:

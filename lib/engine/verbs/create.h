@@ -58,6 +58,8 @@ static inline void part_ended(struct engine *engine, struct part *part) {
         act->n_tokens += part->done ? part->n_tokens : 0;
         engine->again = true;
 }
+/* A connection has been told the number of this tenant. Engine thread. */
+void user_act_tenant(struct engine *engine, uint64_t owner);
 /* The part of a request for one of these verbs. */
 extern const struct verb verb_purge, verb_evict_part;
 struct part *close_part(struct request *request);
