@@ -21,12 +21,14 @@ static int write_some(void *userdata, const void *data, size_t size) {
 
 static int receive(struct cli *cli, int fd, struct confab_exported *ret) {
         struct writing w = {.fd = fd};
+        struct confab_request r = CONFAB_REQUEST_INIT;
         struct confab_error e;
         int status = cli_connect(cli);
 
         if (status)
                 return status;
-        if (confab_backup(cli->confab, write_some, &w, ret, &e) == 0)
+        r.with_memory = cli_get(cli, "memory") != NULL;
+        if (confab_backup_stream(cli->confab, &r, write_some, &w, ret, &e) == 0)
                 return 0;
         if (w.err.code && w.err.sys == EPIPE)
                 return CLI_BROKEN_PIPE;
@@ -97,6 +99,12 @@ static int run(struct cli *cli) {
         return receive(cli, STDOUT_FILENO, &exported);
 }
 
+static const struct cli_option options[] = {
+        {"memory", NULL, CLI_FLAG,
+                .help = "the memory that is on disk, too: a restored folder does not compute it"},
+        {.name = NULL},
+};
+
 const struct cli_command cmd_admin_backup = {
         .name = "backup",
         .args = "FILE|-",
@@ -105,6 +113,9 @@ const struct cli_command cmd_admin_backup = {
         .summary = "Write all conversations of all users to a tar archive",
         .help = "As of one moment, while the daemon goes on. The archive has transcripts and "
                 "tokens, and the key of "
-                "exports: keep it secret. Memory is not in it, since it can be computed again.",
+                "exports: keep it secret. Memory is in it only with --memory, since it can be "
+                "computed again; "
+                "what is in RAM alone is not ('confab admin evict' brings it to disk).",
+        .options = {options},
         .run = run,
 };

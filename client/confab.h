@@ -419,6 +419,7 @@ struct confab_request {
         /* check: bytes that it reads in a minute, 0: no limit; without has_rate the daemon chooses. */
         bool has_rate;
         uint64_t rate;
+        bool with_memory; /* backup: the memory that is on disk, too */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -897,7 +898,10 @@ typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
 CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
         confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
 /* For root and the daemon's admin group: write a backup of all conversations of all users, a tar archive, as
- * confab_export_stream() writes an export. @ret may be NULL. */
+ * confab_export_stream() writes an export; @r has what is wanted of it (with_memory). @ret may be NULL. */
+CONFAB_PUBLIC int confab_backup_stream(struct confab *c, const struct confab_request *r,
+        confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
+/* The same, without memory. */
 CONFAB_PUBLIC int confab_backup(struct confab *c, confab_write_fn write, void *userdata,
         struct confab_exported *ret, struct confab_error *e);
 /* As confab_import(), without descriptors. @read gives up to @size bytes of the file: their number, 0 at the

@@ -630,6 +630,8 @@ static int draft_drain(struct draft *d, struct err *e) {
 
 static int draft_backup(struct draft *d, struct err *e) {
         BEGIN(d, backup, backup, BACKUP);
+        if (d->from->with_memory)
+                PUT(d->backup, with_memory, true);
         return 0;
 }
 

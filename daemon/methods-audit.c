@@ -25,7 +25,8 @@ static bool tell(const Confab__V1__Request *in, struct audit *audit) {
                         in->drain->off ? "taking work again" : "draining");
                 return true;
         case CONFAB__V1__REQUEST__VERB_BACKUP:
-                snprintf(audit->what, sizeof(audit->what), "backup of all conversations");
+                snprintf(audit->what, sizeof(audit->what), "backup of all conversations%s",
+                        in->backup->with_memory ? " with memory" : "");
                 return true;
         case CONFAB__V1__REQUEST__VERB_CHECK:
                 snprintf(audit->what, sizeof(audit->what), "check of all that is on disk");

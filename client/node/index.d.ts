@@ -645,7 +645,7 @@ export class Client {
   actOnUser(fields: ActOnUserFields, options?: Options): Promise<UserActed>;
   drain(fields?: DrainFields, options?: Options): Promise<Drained>;
   /** The bytes of a tar archive with all conversations of all users. */
-  backup(options?: Options): Exporting;
+  backup(options?: Options & { withMemory?: boolean }): Exporting;
   /** Reads all that is on disk, while everybody goes on. */
   check(fields?: CheckFields, options?: Options & { progress?: (progress: Progress) => void }): Promise<Checked>;
 }

@@ -556,6 +556,7 @@ struct engine_request {
         /* Drain: cancel what still runs after timeout_usec, if has_timeout; off: take work again. */
         bool off, has_timeout;
         uint64_t timeout_usec;
+        bool with_memory;      /* backup: the records on disk, too */
         uint64_t rate;         /* check: bytes that it reads in a minute; 0: no limit */
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer

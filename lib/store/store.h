@@ -190,16 +190,19 @@ struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);
 
 /*
- * A copy of the register of one moment, made in slices while others read and write (backup.c). Links and records are left
- * out: the copy has the conversations, and no memory. One thread at a time.
+ * A copy of the register of one moment, made in slices while others read and write (backup.c). One thread at a time.
  */
 struct store_backup;
 /* Begin a copy into the new file @path, 0600. The moment is now. -ERR_SYS, -ERR_NOMEM, ... */
 int store_backup_new(struct store_backup **ret, struct store *s, const char *path, struct err *e);
 /* Copy at most @n pages. 1: there are more; 0: all are copied. */
 int store_backup_step(struct store_backup *b, unsigned n, struct err *e);
-/* After the last step: make the copy a file that stands alone. *ret_n_convs: conversations that it has. */
-int store_backup_finish(struct store_backup *b, uint64_t *ret_n_convs, struct err *e);
+/* After the last step: make the copy a file that stands alone. Unless @with_records links and records are left out: it has the
+ * conversations, and no memory. *ret_n_convs: conversations that it has. */
+int store_backup_finish(
+        struct store_backup *b, bool with_records, uint64_t *ret_n_convs, struct err *e);
+/* Once a copy was opened as a register (store_open_existing()) and freed: let it stand alone again. */
+int store_backup_seal(const char *path, struct err *e);
 /* The files stay. Returns NULL. */
 struct store_backup *store_backup_free(struct store_backup *b);
 DEFINE_CLEANUP(struct store_backup *, store_backup_free);

@@ -216,6 +216,40 @@ def backup(daemon, folder):
     other.stop()
 
 
+def backup_with_memory(daemon, folder):
+    """The restored daemon reads memory instead of computing, and says the same."""
+    archive, other = pathlib.Path(folder, 'memory.tar'), Daemon(folder, 'memory')
+    pathlib.Path(other.config).write_text('')
+    daemon.run('admin', 'evict', ME)
+    daemon.run('admin', 'backup', str(archive), '--memory')
+    with tarfile.open(archive) as tar:
+        names = tar.getnames()
+        manifest = json.load(tar.extractfile('confab-backup/MANIFEST.json'))
+    records = [name for name in names if name.startswith('confab-backup/memory/')]
+    need(names[len(records)] == 'confab-backup/register.db' and manifest['confab_backup'] == 2
+         and manifest['memory']['records'] == len(records) == daemon.json('stats')['spill_records'] > 2, f'{names} {manifest}')
+    data = archive.read_bytes()
+    for name, spoilt_data in (('cut', data[:WIDTH + 5000]), ('flipped', data[:WIDTH + 99] + bytes([data[WIDTH + 99] ^ 1]) + data[WIDTH + 100:]),
+                              ('no manifest of it', data.replace(b'"records":', b'"recorde":'))):
+        pathlib.Path(folder, 'spoilt.tar').write_bytes(spoilt_data)
+        daemon.run('admin', 'restore', f'{folder}/spoilt.tar', other.state, status=1)
+        need(not list(pathlib.Path(folder).glob('memory.state*')), f'{name}: something is left')
+    need('of memory' in daemon.run('admin', 'restore', str(archive), other.state), 'restore')
+    need(os.stat(f'{other.state}/spill').st_mode & 0o777 == 0o700, 'memory is for its owner alone')
+    other.start()
+    need('cannot be used' not in other.said(), f'all memory is there: {other.said()}')
+    checked = other.json('admin', 'check', '--rate', 'none')
+    need((checked['found'], checked['records']) == (0, len(records)), f'check: {checked}')
+    for name in 'a', 'b':
+        lines = [d.run('--json', 'say', name, 'What else?', '--max-tokens', '6', '--ignore-eos', '--seed', '7').splitlines()
+                 for d in (other, daemon)]
+        first = json.loads(lines[0][0])
+        need(first['n_disk'] > 0 and first['n_computed'] < first['n_disk'], f'{name} computes: {first}')
+        said = [[t for e in map(json.loads, some) if e['event'] == 'delta' for t in e['tokens']] for some in lines]
+        need(said[0] == said[1] and len(said[0]) == 6, f'{name}: other tokens')
+    other.stop()
+
+
 def check(daemon):
     """What is on disk is sound, then somebody damages it: told, forgotten, computed again with the same words."""
     daemon.run('admin', 'evict', ME)
@@ -272,17 +306,18 @@ def main():
             act(daemon)
             drain(daemon)
             backup(daemon, folder)
+            backup_with_memory(daemon, folder)
             check(daemon)
             journal = daemon.said()
             for words in ('purging user 0, tenant \'anna\': conversations: 1', 'draining: done', 'taking work again',
-                          'backup of all conversations: made', 'check of all that is on disk: problems: 1',
+                          'backup of all conversations: made', 'backup of all conversations with memory: made', 'check of all that is on disk: problems: 1',
                           'forgotten, will be computed anew', 'check of all that is on disk: failed: cancelled', 'administrator uid 0 (pid ',
                           f'changing max-conversations of user {GUEST}: 1 -> 2',
                           f'changing ram-share-per-user of user {GUEST}: no override -> 20'):
                 need(words in journal, f'the journal has no "{words}": {journal}')
             acts = [line for line in journal.splitlines() if 'notice: administrator' in line
                     and 'check of' not in line and 'conversations: 0' not in line]
-            need(len(acts) == 15, f'one line for each act, none for a look: {journal}')
+            need(len(acts) == 17, f'one line for each act, none for a look: {journal}')
             daemon.stop()
         finally:
             if daemon.process.poll() is None:

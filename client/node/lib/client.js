@@ -235,8 +235,8 @@ export class Client {
     return this.#call('drain', fields, options).answer;
   }
 
-  backup(options = {}) {
-    return this.#file('backup', {}, options);
+  backup({ withMemory, ...options } = {}) {
+    return this.#file('backup', withMemory === undefined ? {} : { withMemory }, options);
   }
 
   // `options.progress` is called with {doneBytes, totalBytes} as it goes on.

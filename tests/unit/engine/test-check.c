@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Check: what is on disk is read and compared beside all work. What goes meanwhile is no problem; what is damaged is
+ * Check, and a backup with memory: what is on disk is read and compared beside all work. What goes meanwhile is no problem; what is damaged is
  * told and forgotten, and replies never change (I1).
  */
 #include <errno.h>
@@ -15,6 +15,7 @@
 
 #include "rig.h"
 #include "spill/spill.h"
+#include "store/store.h"
 #include "util/gate.h"
 
 static struct answer A, B, expected[2];
@@ -43,6 +44,19 @@ int __wrap_spill_inspect(struct spill *s, const struct fingerprint *fingerprint,
                 return err_set(e, ERR_SYS, "a disk that fails");
         }
         return __real_spill_inspect(s, fingerprint, ref, meta, arrays, n_arrays, dst, e);
+}
+
+/* Before each record that a backup reads. */
+static struct gate stored_gate = GATE_INIT;
+
+int __real_spill_read_stored(struct spill *s, const struct fingerprint *fingerprint,
+        const struct spill_ref *ref, const struct spill_meta *meta, void *dst, struct err *e);
+int __wrap_spill_read_stored(struct spill *s, const struct fingerprint *fingerprint,
+        const struct spill_ref *ref, const struct spill_meta *meta, void *dst, struct err *e);
+int __wrap_spill_read_stored(struct spill *s, const struct fingerprint *fingerprint,
+        const struct spill_ref *ref, const struct spill_meta *meta, void *dst, struct err *e) {
+        gate_pass(&stored_gate);
+        return __real_spill_read_stored(s, fingerprint, ref, meta, dst, e);
 }
 
 static int reset(void **state) {
@@ -449,6 +463,86 @@ static void test_beside_everything(void **state) {
         erig_close(&r);
 }
 
+/* The register of the backup in A.fd, written to @path: its entry is the last but two. Returns the records in front of it. */
+static unsigned take_register(const char *path) {
+        uint64_t at = 0;
+        unsigned n = 0;
+
+        for (;;) {
+                char header[512], *data;
+                uint64_t size;
+
+                assert_int_equal(pread(A.fd, header, sizeof(header), (off_t)at), sizeof(header));
+                size = strtoull(header + 124, NULL, 8);
+                at += sizeof(header);
+                if (strcmp(header, "confab-backup/register.db") == 0) {
+                        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+                        data = malloc(size);
+                        assert_true(fd >= 0 && data);
+                        assert_int_equal(pread(A.fd, data, size, (off_t)at), size);
+                        assert_int_equal(write(fd, data, size), size);
+                        free(data);
+                        close(fd);
+                        return n;
+                }
+                assert_memory_equal(header, "confab-backup/memory/", 21);
+                n++;
+                at += size;
+        }
+}
+
+/* Memory goes, and is damaged, while a backup takes it along: the copied register has just the records that are in the archive,
+ * and keeps its rules. */
+static void test_backup(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = {.verb = ENGINE_BACKUP, .admin = true, .with_memory = true};
+        struct store_census census = {0};
+        struct store *copy = NULL;
+        uint64_t a, b, n_a, n_b, id = 0;
+        char path[128];
+        struct erig r;
+        struct err e;
+
+        (void)state;
+        erig_open(&r, &o);
+        a = spilled(&r, "a");
+        n_a = n_records(&r);
+        b = spilled(&r, "b");
+        n_b = n_records(&r) - n_a;
+        snprintf(path, sizeof(path), "%s/copy.db", r.dir);
+        gate_close(&stored_gate, 1);
+        erig_send(&r, &q, &A);
+        gate_wait(&stored_gate); /* before the second record of the first one */
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, b, &B), ENGINE_EMPTY);
+        gate_open(&stored_gate);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_EXPORTED);
+        assert_int_equal(take_register(path), n_a);
+        assert_int_equal(store_open_existing(&copy, path, &e), 0);
+        assert_int_equal(store_check(copy, NULL, NULL, &census, &e), 0);
+        assert_int_equal(census.n_findings, 0);
+        assert_int_equal(census.n_records, n_a);
+        assert_int_equal(census.n_convs, 2); /* of that moment */
+        assert_true(n_b > 0);
+        store_free(copy);
+        unlink(path);
+        flip(&r, a, 3000);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_EXPORTED);
+        id = take_register(path);
+        assert_true(id < n_a);
+        assert_int_equal(store_open_existing(&copy, path, &e), 0);
+        assert_int_equal(store_check(copy, NULL, NULL, &census, &e), 0);
+        assert_int_equal(census.n_findings, 0);
+        assert_true(census.n_records <= id);
+        store_free(copy);
+        unlink(path);
+        answer_reset(&A);
+        snprintf(path, sizeof(path), "%s/backup.db", r.dir);
+        assert_int_equal(access(path, F_OK), -1);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup(test_sound, reset),
@@ -462,6 +556,7 @@ int main(void) {
                 cmocka_unit_test_setup(test_register, reset),
                 cmocka_unit_test_setup(test_many, reset),
                 cmocka_unit_test_setup(test_beside_everything, reset),
+                cmocka_unit_test_setup(test_backup, reset),
         };
 
         erig_need_model();
