@@ -40,10 +40,6 @@
 
 #define PAGES 256 /* of the register, in a slice */
 
-void backup_copy_path(const struct engine *engine, const char *suffix, char out[4096]) {
-        (void)snprintf(out, 4096, "%s/backup.db%s", engine->state_dir, suffix);
-}
-
 void backup_sweep(struct engine *engine) {
         static const char *const suffixes[] = {"", "-journal", "-wal", "-shm"};
         char path[4096];
@@ -75,47 +71,6 @@ static void deinit(struct engine *engine, struct request *request) {
                 return;
         backup_sweep(engine);
         atomic_store(&engine->verbs->backing, false);
-}
-
-/* --- the archive --- */
-
-static int put(struct backing *x, const void *data, size_t n, struct err *e) {
-        int r = file_pwrite(x->fd, data, n, x->size, e);
-
-        if (r == 0)
-                x->size += n;
-        return r;
-}
-
-static int put_buf(struct backing *x, struct buf *b, int r, struct err *e) {
-        if (r < 0)
-                err_set(e, ERR_NOMEM, "no memory for a backup");
-        else
-                r = put(x, b->data, b->size, e);
-        buf_deinit(b);
-        return r;
-}
-
-static int put_header(struct backing *x, const char *name, uint64_t size, struct err *e) {
-        struct buf b = BUF_NULL;
-        int r = tar_put_header(&b, name, size, x->created_usec / 1000000);
-
-        return put_buf(x, &b, r, e);
-}
-
-static int put_padding(struct backing *x, uint64_t size, struct err *e) {
-        static const uint8_t zeroes[TAR_BLOCK];
-
-        return put(x, zeroes, tar_padding(size), e);
-}
-
-int backup_put_file(
-        struct backing *x, const char *name, const void *data, size_t n, struct err *e) {
-        int r = put_header(x, name, n, e);
-
-        if (r == 0)
-                r = put(x, data, n, e);
-        return r < 0 ? r : put_padding(x, n, e);
 }
 
 /* --- the manifest --- */
@@ -184,12 +139,6 @@ static int put_manifest(
 
 /* --- stages --- */
 
-int backup_take_room(struct engine *engine, struct backing *x, uint64_t n, struct err *e) {
-        x->held += n;
-        atomic_fetch_add(&engine->verbs->export_bytes, n);
-        return transfer_check_room(engine, x->fd, n, "a backup", x->held, e);
-}
-
 /* Room for two copies of the register as it is, and for what is written meanwhile. */
 static int begin(struct engine *engine, struct backing *x, struct err *e) {
         char path[4096];
@@ -253,7 +202,7 @@ static int seal(struct engine *engine, struct backing *x, struct err *e) {
         x->register_size = (uint64_t)st.st_size;
         hash64_init(&x->hash, 0);
         x->stage = ARCHIVE;
-        return put_header(x, BACKUP_FOLDER "register.db", x->register_size, e);
+        return backup_put_header(x, BACKUP_FOLDER "register.db", x->register_size, e);
 }
 
 static int archive(struct backing *x, struct err *e) {
@@ -261,7 +210,7 @@ static int archive(struct backing *x, struct err *e) {
         int r = file_pread(x->register_fd, x->slice, n, x->at, e);
 
         if (r == 0)
-                r = put(x, x->slice, n, e);
+                r = backup_put(x, x->slice, n, e);
         if (r < 0)
                 return r;
         hash64_update(&x->hash, x->slice, n);
@@ -271,7 +220,7 @@ static int archive(struct backing *x, struct err *e) {
         x->register_hash = hash64_digest(&x->hash);
         close(TAKE_FD(x->register_fd));
         x->stage = END;
-        return put_padding(x, x->register_size, e);
+        return backup_put_padding(x, x->register_size, e);
 }
 
 static int end(struct engine *engine, struct backing *x, struct err *e) {
@@ -288,7 +237,7 @@ static int end(struct engine *engine, struct backing *x, struct err *e) {
                 return r;
         x->stage = DONE;
         r = tar_put_end(&b);
-        return put_buf(x, &b, r, e);
+        return backup_put_buf(x, &b, r, e);
 }
 
 static void slice_run(struct engine *engine, struct job *j) {

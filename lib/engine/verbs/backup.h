@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A backup that is being made: backup.c has the stages, backup-memory.c what they do with memory. */
+/* A backup that is being made: backup.c has the stages, backup-memory.c what they do with memory, backup-archive.c the file that
+ * both write. */
+#include "base/buf.h"
 #include "base/hash.h"
 #include "engine/verbs/create.h"
 #include "engine/verbs/transfer.h"
@@ -41,12 +43,19 @@ static inline struct backing *backing_of(struct request *request) {
         return request_own(request);
 }
 
-/* --- backup.c. Workers, as the others --- */
+/* --- backup-archive.c. Workers, as the others --- */
 
+/* The copy of the register, or what SQLite puts beside it. */
 void backup_copy_path(const struct engine *engine, const char *suffix, char out[4096]);
+int backup_put(struct backing *x, const void *data, size_t n, struct err *e);
+/* What was written into @b with the result @r. Frees it. */
+int backup_put_buf(struct backing *x, struct buf *b, int r, struct err *e);
+int backup_put_header(struct backing *x, const char *name, uint64_t size, struct err *e);
+/* Behind a file of @size bytes. */
+int backup_put_padding(struct backing *x, uint64_t size, struct err *e);
 /* A file of the archive, whole. */
 int backup_put_file(struct backing *x, const char *name, const void *data, size_t n, struct err *e);
-/* So many more bytes are going to be in the archive: -ERR_LIMIT. */
+/* So many more bytes are going to be on disk: -ERR_LIMIT. */
 int backup_take_room(struct engine *engine, struct backing *x, uint64_t n, struct err *e);
 
 /* --- backup-memory.c --- */
