@@ -66,6 +66,28 @@ const char *admin_user_name(char buf[ADMIN_NAME_SIZE], uint32_t uid) {
         return buf;
 }
 
+void admin_print_user(
+        struct cli *cli, const struct confab_user *user, bool first, uint64_t now_usec) {
+        char name[ADMIN_NAME_SIZE], ram[16], disk[16], age[16];
+
+        if (first)
+                cli_printf(cli, "%6s %9s %6s %6s %5s %6s %10s %10s %5s  %s\n", "CONVS", "TOKENS",
+                        "RAM", "DISK", "REQS", "CONNS", "PREFILLED", "DECODED", "USED", "USER");
+        cli_printf(cli, "%6llu %9llu %6s %6s %5llu %6llu %10llu %10llu %5s  ",
+                (unsigned long long)user->n_conversations, (unsigned long long)user->n_tokens,
+                human_size(ram, user->ram_size), human_size(disk, user->disk_size),
+                (unsigned long long)user->n_requests, (unsigned long long)user->n_connections,
+                (unsigned long long)user->tokens_prefilled,
+                (unsigned long long)user->tokens_decoded,
+                user->used_usec ? human_age(age, user->used_usec, now_usec) : "-");
+        cli_name(cli, admin_user_name(name, user->uid));
+        if (user->tenant) {
+                cli_printf(cli, ":");
+                cli_name(cli, user->tenant);
+        }
+        cli_printf(cli, "\n");
+}
+
 bool admin_ask(const char *question) {
         char *line = NULL;
         size_t size = 0;

@@ -17,6 +17,9 @@ int admin_whom(struct cli *cli, const char *text, bool may_be_conversation, stru
 /* The name of @uid, or its number, in @buf. */
 #define ADMIN_NAME_SIZE 64
 const char *admin_user_name(char buf[ADMIN_NAME_SIZE], uint32_t uid);
+/* A line of a table of users, whose head is printed with the @first one. @now: realtime, microseconds. */
+void admin_print_user(
+        struct cli *cli, const struct confab_user *user, bool first, uint64_t now_usec);
 /* Ask a question on the terminal: true if the answer is yes. */
 bool admin_ask(const char *question);
 /* Run an ActOnUser (r->user_act is set), or for a conversation the verb r->verb, with --yes and --dry-run. @done: what has

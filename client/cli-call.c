@@ -91,16 +91,18 @@ static void call_event(void *userdata, const struct confab_event *event) {
 }
 
 static const char *what_happens(enum confab_verb verb) {
-        return verb == CONFAB_WARM    ? "bringing its memory back"
-               : verb == CONFAB_EVICT ? "writing its memory to disk"
-               : verb == CONFAB_CARRY ? "writing it anew"
-               : verb == CONFAB_CHECK ? "checking"
-                                      : "waiting";
+        return verb == CONFAB_WARM     ? "bringing its memory back"
+               : verb == CONFAB_EXPORT ? "making the export"
+               : verb == CONFAB_IMPORT ? "taking the import in"
+               : verb == CONFAB_BACKUP ? "copying the register"
+               : verb == CONFAB_EVICT  ? "writing its memory to disk"
+               : verb == CONFAB_CARRY  ? "writing it anew"
+               : verb == CONFAB_CHECK  ? "checking"
+                                       : "waiting";
 }
 
-/* As confab_call(), with progress on a terminal. */
-static int call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata,
-        struct confab_error *e) {
+int cli_try_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn,
+        void *userdata, struct confab_error *e) {
         struct call call = {.fn = fn, .userdata = userdata};
         int status;
 
@@ -124,7 +126,7 @@ int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn
 
         if (status)
                 return status;
-        if (call(cli, r, fn, userdata, &e) == 0)
+        if (cli_try_call(cli, r, fn, userdata, &e) == 0)
                 return 0;
         cli_add_near_names(cli, r, &e);
         return cli_fail(cli, &e);

@@ -184,6 +184,17 @@ const char *human_size(char buf[16], uint64_t n) {
         return buf;
 }
 
+const char *human_time(char buf[16], double usec) {
+        double v = usec < 999500 ? usec / 1e3 : usec / 1e6;
+        const char *unit = usec < 999500 ? "ms" : "s";
+
+        if (v >= 119.5 && usec >= 999500)
+                snprintf(buf, 16, "%.0fm", v / 60);
+        else
+                snprintf(buf, 16, v < 0.995 ? "%.2f%s" : v < 9.95 ? "%.1f%s" : "%.0f%s", v, unit);
+        return buf;
+}
+
 const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec) {
         uint64_t s = now_usec > since_usec ? (now_usec - since_usec) / 1000000 : 0;
 

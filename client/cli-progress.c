@@ -9,8 +9,9 @@
  * 3. Of a Continue that is not accepted yet, the conversation tells what it waits for (Get, once in ASK_USEC): for a
  *    place, for its memory to come back, or, with --wait, for another request. Then the daemon tells how many tokens of the
  *    prompt it has read. What is left is estimated from the time that those have taken.
- * 4. A check tells how many bytes it has looked at.
- * 5. The first part of a reply ends it, and so does the request's end.
+ * 4. The first part of a reply ends it, and so does the request's end.
+ * 5. Of a file (export, import, backup, restore), and of a check, the line tells how many bytes have gone by, and what is left
+ *    where the number of all is known.
  */
 #include "base/clock.h"
 #include "client/cli.h"
@@ -67,38 +68,47 @@ void cli_progress_end(struct cli_progress *p) {
 
 /* ---- what is said ---- */
 
-static void say_reading(const struct cli_progress *p, char *line, size_t size, uint64_t now) {
-        uint64_t spent = now - p->accepted_usec;
-        char done[32], total[32];
-
-        human_count(total, p->total);
-        if (p->done == 0) {
-                snprintf(line, size, "reading %s tokens", total);
-        } else if (spent < ESTIMATE_USEC) {
-                snprintf(line, size, "reading %s of %s tokens", human_count(done, p->done), total);
-        } else {
-                snprintf(line, size, "reading %s of %s tokens, %llu s left",
-                        human_count(done, p->done), total,
+/* "12 s left", after @done of @total in @spent; nothing where that says nothing yet. */
+static void say_left(char buf[40], uint64_t done, uint64_t total, uint64_t spent) {
+        *buf = 0;
+        if (done > 0 && total > 0 && spent >= ESTIMATE_USEC)
+                snprintf(buf, 40, ", %llu s left",
                         (unsigned long long)seconds(
-                                (uint64_t)((double)spent *
-                                           (double)(p->total - MIN(p->done, p->total)) /
-                                           (double)p->done)));
-        }
+                                (uint64_t)((double)spent * (double)(total - MIN(done, total)) /
+                                           (double)done)));
 }
 
-static void say_checking(const struct cli_progress *p, char *line, size_t size) {
-        char done[16], total[16];
+static void say_bytes(const struct cli_progress *p, char *line, size_t size, uint64_t now) {
+        char done[16], all[16], left[40];
 
-        snprintf(line, size, "checking, %s of %s", human_size(done, p->done_size),
-                human_size(total, p->total_size));
+        say_left(left, p->bytes, p->all, now - p->bytes_usec);
+        human_size(done, p->bytes);
+        if (p->all > 0)
+                snprintf(
+                        line, size, "%s, %s of %s%s", p->what, done, human_size(all, p->all), left);
+        else
+                snprintf(line, size, "%s, %s, %llu s", p->what, done,
+                        (unsigned long long)seconds(now - p->began_usec));
+}
+
+static void say_reading(const struct cli_progress *p, char *line, size_t size, uint64_t now) {
+        char done[32], total[32], left[40];
+
+        human_count(total, p->total);
+        say_left(left, p->done, p->total, now - p->accepted_usec);
+        if (p->done == 0)
+                snprintf(line, size, "reading %s tokens", total);
+        else
+                snprintf(line, size, "reading %s of %s tokens%s", human_count(done, p->done), total,
+                        left);
 }
 
 static void draw(struct cli_progress *p, uint64_t now) {
         struct winsize size = {.ws_col = 0};
         char line[160];
 
-        if (p->total_size)
-                say_checking(p, line, sizeof(line));
+        if (p->counts)
+                say_bytes(p, line, sizeof(line), now);
         else if (p->accepted_usec)
                 say_reading(p, line, sizeof(line), now);
         else
@@ -161,9 +171,18 @@ void cli_progress_tick(struct cli_progress *p) {
         if (!p->on || now < p->began_usec + PATIENCE_USEC || now < p->draw_usec)
                 return;
         p->draw_usec = now + DRAW_USEC;
-        if (p->request->verb == CONFAB_CONTINUE && !p->accepted_usec)
+        if (p->request && p->request->verb == CONFAB_CONTINUE && !p->accepted_usec)
                 ask(p, now);
         draw(p, now);
+}
+
+void cli_progress_bytes(struct cli_progress *p, uint64_t n, uint64_t all) {
+        if (p->on && !p->counts)
+                p->bytes_usec = clock_monotonic_usec();
+        p->counts = true;
+        p->bytes = n;
+        p->all = all;
+        cli_progress_tick(p);
 }
 
 void cli_progress_event(struct cli_progress *p, const struct confab_event *event) {
@@ -175,8 +194,11 @@ void cli_progress_event(struct cli_progress *p, const struct confab_event *event
         } else if (event->kind == CONFAB_EVENT_PROGRESS) {
                 p->done = event->progress->done;
                 p->total = event->progress->total;
-                p->done_size = event->progress->done_size;
-                p->total_size = event->progress->total_size;
+                if (event->progress->total_size > 0)
+                        cli_progress_bytes(
+                                p, event->progress->done_size, event->progress->total_size);
+        } else if (event->kind == CONFAB_EVENT_CHUNK) {
+                cli_progress_bytes(p, p->bytes + event->chunk->size, 0);
         } else if (event->final || (d && (d->text_size > 0 || d->n_parts > 0 || d->n_tokens > 0))) {
                 cli_progress_end(p);
         }

@@ -4,17 +4,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct screen;
-
 /* Whether standard input and output are a terminal that can be painted on. */
 bool screen_possible(void);
 /* Take the terminal: the alternate screen, keys as they come, no cursor; and the signals that end, stop or resize.
- * NULL, with errno, and nothing changed. */
-struct screen *screen_new(void);
-/* Give all of it back. Returns NULL; @s may be NULL. */
-struct screen *screen_free(struct screen *s);
+ * 0, or -1 with errno, and nothing changed. */
+int screen_take(void);
+/* Give all of it back. */
+void screen_give(void);
 /* Rows and columns, at least 1 each; 24 and 80 if the terminal does not say. */
-void screen_size(const struct screen *s, unsigned *ret_rows, unsigned *ret_columns);
+void screen_size(unsigned *ret_rows, unsigned *ret_columns);
 
 enum screen_event {
         SCREEN_NOTHING, /* the time is over, or @fd is ready */
@@ -24,4 +22,4 @@ enum screen_event {
         SCREEN_GONE     /* the terminal is */
 };
 /* Wait for something to happen, at most @msec. Ctrl-Z stops the program in here, with the terminal as it was before. */
-enum screen_event screen_wait(struct screen *s, int fd, short events, int msec, int *key);
+enum screen_event screen_wait(int fd, short events, int msec, int *key);

@@ -11,13 +11,13 @@
  */
 #include "client/cli-system.h"
 
-#define PAGE 256 /* turns */
+#define PAGE 256u /* turns */
 
 struct found {
         struct cli *cli;
         struct confab_request r;
         uint64_t revision;
-        uint32_t n_turns, next, n_found;
+        uint32_t page, n_turns, next, n_found;
         bool only; /* there is one turn, and it is of the system */
         bool print;
         struct json j;
@@ -62,15 +62,13 @@ static void look_event(void *userdata, const struct confab_event *event) {
 
 /* Look at a page of turns from number @from on. */
 static int look(struct found *f, uint32_t from) {
-        f->r.verb = CONFAB_GET;
-        f->r.want_turns = f->r.has_from_turn = true;
+        f->r.has_from_turn = true;
         f->r.from_turn = from;
-        f->r.max_turns = PAGE;
-        return cli_call(f->cli, &f->r, look_event, f);
+        return cli_call_page(f->cli, &f->r, &f->page, look_event, f);
 }
 
 int cli_system_print(struct cli *cli, const struct confab_request *which, bool *ret_found) {
-        struct found f = {.cli = cli, .r = *which, .print = true};
+        struct found f = {.cli = cli, .r = *which, .page = PAGE, .print = true};
         int status;
 
         if (cli->json) {
@@ -97,7 +95,7 @@ int cli_system_print(struct cli *cli, const struct confab_request *which, bool *
 
 int cli_system_give(
         struct cli *cli, const struct confab_request *which, const char *text, size_t size) {
-        struct found f = {.cli = cli, .r = *which};
+        struct found f = {.cli = cli, .r = *which, .page = PAGE};
         struct confab_request r = CONFAB_REQUEST_INIT;
         struct confab_error e;
         int status = look(&f, 0);

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* edit and regenerate, also as chat's commands: get the conversation, then replace turns from a
- * given one on, in one request that requires the revision just seen. */
+/*
+ * edit and regenerate, also as chat's commands: look for a turn, then replace turns from it on, in one request that
+ * requires the revision just seen.
+ *
+ * 1. A history is not read to find a turn: the last page of it tells how many there are, and the user's last message is
+ *    looked for page by page from the end.
+ * 2. All pages are of one revision. Whoever changes the conversation between two of them makes the search begin anew.
+ */
+#include "base/err.h"
 #include "client/cli.h"
+#include <string.h>
 
 #define LAST_TURN (SIZE_MAX - 1)
+#define PAGE 32u /* turns, of which one is likely to be the user's */
 
 /* One turn of a conversation; the replacing request refers to it by id and revision. */
 struct cli_turn {
@@ -12,51 +21,118 @@ struct cli_turn {
         bool found; /* there is such a turn: */
         size_t n;   /* its number */
         enum confab_role role;
+        char *text; /* if it was wanted: owned */
 };
 
 struct look {
-        size_t turn;
+        struct cli *cli;
+        struct confab_request r;
+        size_t wanted; /* a number, LAST_TURN or CLI_LAST_MESSAGE */
+        bool want_text, changed, no_memory;
+        uint32_t page, first; /* of the last answer */
         struct cli_turn *ret;
 };
 
-static size_t last_message(const struct confab_conversation *c) {
-        for (size_t i = c->n_turn_list; i-- > 0;)
-                if (c->turns[i].role == CONFAB_ROLE_USER)
-                        return i;
-        return SIZE_MAX;
+static bool fits(const struct look *look, uint32_t n, const struct confab_turn *t) {
+        if (look->wanted == LAST_TURN)
+                return true;
+        return look->wanted == CLI_LAST_MESSAGE ? t->role == CONFAB_ROLE_USER : n == look->wanted;
+}
+
+/* A text is bytes without a NUL behind them. */
+static char *copy_text(const struct confab_bytes *text) {
+        char *copy = calloc(1, text->size + 1);
+
+        if (copy && text->size > 0)
+                memcpy(copy, text->data, text->size);
+        return copy;
+}
+
+static void take_turn(struct look *look, uint32_t n, const struct confab_turn *t) {
+        struct cli_turn *ret = look->ret;
+
+        ret->found = true;
+        ret->n = n;
+        ret->role = t->role;
+        if (!look->want_text)
+                return;
+        ret->text = copy_text(&t->text);
+        look->no_memory = !ret->text;
 }
 
 static void look_event(void *userdata, const struct confab_event *event) {
         const struct confab_conversation *c = event->conversation;
         struct look *look = userdata;
-        size_t i = look->turn;
+        struct cli_turn *ret = look->ret;
 
         if (event->kind != CONFAB_EVENT_CONVERSATION)
                 return;
-        if (i == LAST_TURN)
-                i = c->n_turn_list - 1; /* without any turn it is out of range */
-        else if (i == CLI_LAST_MESSAGE)
-                i = last_message(c);
-        *look->ret =
-                (struct cli_turn){.id = c->id, .revision = c->revision, .n_turns = c->n_turn_list};
-        if (i >= c->n_turn_list)
-                return;
-        look->ret->found = true;
-        look->ret->n = i;
-        look->ret->role = c->turns[i].role;
+        look->changed = ret->id && ret->revision != c->revision;
+        ret->id = c->id;
+        ret->revision = c->revision;
+        ret->n_turns = c->n_turns;
+        look->first = c->first_turn;
+        for (size_t i = c->n_turn_list; i-- > 0 && !look->changed;) {
+                uint32_t n = c->first_turn + (uint32_t)i;
+
+                if (!fits(look, n, &c->turns[i]))
+                        continue;
+                take_turn(look, n, &c->turns[i]);
+                break;
+        }
+}
+
+/* The page that the turn is in, or the page before: false, there is none. */
+static bool look_on(struct look *look) {
+        struct confab_request *r = &look->r;
+        const struct cli_turn *ret = look->ret;
+
+        r->conversation = NULL; /* it may be renamed meanwhile */
+        r->conversation_id = ret->id;
+        r->has_before_turn = !look->changed;
+        if (look->changed)
+                return true;
+        if (ret->found || look->first == 0)
+                return false;
+        if (look->wanted == CLI_LAST_MESSAGE)
+                r->before_turn = look->first;
+        else if (look->wanted < look->first)
+                r->before_turn = (uint32_t)look->wanted + 1;
+        else
+                return false;
+        return true;
 }
 
 /* Find turn number @turn, or LAST_TURN, or CLI_LAST_MESSAGE. 0 or a status. */
-static int get_turn(struct cli *cli, const char *name, size_t turn, struct cli_turn *ret) {
-        struct confab_request r = CONFAB_REQUEST_INIT;
-        struct look look = {turn, ret};
-        int status = cli_ref(cli, name, &r);
+static int get_turn(
+        struct cli *cli, const char *name, size_t turn, bool want_text, struct cli_turn *ret) {
+        struct look look = {
+                .cli = cli,
+                .r = CONFAB_REQUEST_INIT,
+                .wanted = turn,
+                .want_text = want_text,
+                .page = turn == CLI_LAST_MESSAGE ? PAGE : 1,
+                .ret = ret,
+        };
+        struct confab_error e;
+        int status = cli_ref(cli, name, &look.r);
 
-        if (status)
-                return status;
-        r.verb = CONFAB_GET;
-        r.want_turns = true;
-        return cli_call(cli, &r, look_event, &look);
+        if (status == 0)
+                status = cli_connect(cli);
+        while (status == 0) {
+                if (cli_try_page(cli, &look.r, &look.page, look_event, &look, &e) == 0) {
+                        if (!look_on(&look))
+                                break;
+                } else if (look.r.has_before_turn && confab_error_is(&e, CONFAB_INVALID)) {
+                        look.r.has_before_turn = false; /* turns were taken back meanwhile */
+                } else {
+                        cli_add_near_names(cli, &look.r, &e);
+                        status = cli_fail(cli, &e);
+                }
+        }
+        if (status == 0 && look.no_memory)
+                status = cli_error(cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
+        return status;
 }
 
 /* A request that waits for another one to end finds another revision when its turn comes: *again is
@@ -74,7 +150,7 @@ static int replace_from(
 static int edit_once(
         struct cli *cli, const char *name, size_t turn, struct confab_request *r, bool *again) {
         struct cli_turn t = {0};
-        int status = get_turn(cli, name, turn, &t);
+        int status = get_turn(cli, name, turn, false, &t);
 
         *again = false;
         if (status)
@@ -101,10 +177,21 @@ int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_reque
         return status;
 }
 
+int cli_last_message(struct cli *cli, const char *name, char **ret) {
+        struct cli_turn t = {0};
+        int status = get_turn(cli, name, CLI_LAST_MESSAGE, true, &t);
+
+        if (status == 0)
+                *ret = t.text;
+        else
+                free(t.text);
+        return status;
+}
+
 static int regenerate_once(
         struct cli *cli, const char *name, struct confab_request *r, bool *again) {
         struct cli_turn t = {0};
-        int status = get_turn(cli, name, LAST_TURN, &t);
+        int status = get_turn(cli, name, LAST_TURN, false, &t);
 
         *again = false;
         if (status)

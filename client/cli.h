@@ -245,6 +245,8 @@ int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(print
 int cli_status_of(const struct confab_error *e);
 /* "1.2M", "12s", ... in @buf. */
 const char *human_size(char buf[16], uint64_t n);
+/* "0.85ms", "2.4s", "12m". */
+const char *human_time(char buf[16], double usec);
 const char *human_count(char buf[32], uint64_t n); /* "12,345" */
 const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec);
 
@@ -261,6 +263,16 @@ int cli_make_connection(const struct cli *cli, struct confab **ret, struct confa
 int cli_connect(struct cli *cli);
 /* Connect, call, report: 0 or an exit status. */
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata);
+/* As confab_call(), with progress on a terminal; cli_connect() was called. 0, or -1 with *e filled. */
+int cli_try_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn,
+        void *userdata, struct confab_error *e);
+/* Get a page of at most *@page turns of the conversation that @r names, from where its from_turn or before_turn says. If
+ * they are too large for one answer, *@page is halved and they are asked for again; @fn then sees an error first.
+ * The first returns 0, or -1 with *e filled, and takes a connection that is there; the second is as cli_call(). */
+int cli_try_page(struct cli *cli, struct confab_request *r, uint32_t *page, confab_event_fn fn,
+        void *userdata, struct confab_error *e);
+int cli_call_page(struct cli *cli, struct confab_request *r, uint32_t *page, confab_event_fn fn,
+        void *userdata);
 /* If @e says that no conversation has the name that @r gives, and a person reads it: ask for the list,
  * and add the names that are like it. Scripts neither wait for that nor read it. */
 void cli_add_near_names(struct cli *cli, const struct confab_request *r, struct confab_error *e);
@@ -307,12 +319,12 @@ void cli_print_residency(struct cli *cli, const struct confab_conversation *c);
 /* A line on a terminal's standard error while a request takes long; cli-progress.c has the rules. */
 struct cli_progress {
         struct cli *cli;
-        const struct confab_request *request;
-        bool on, shown;
+        const struct confab_request *request; /* or NULL: it is no request that takes long */
+        bool on, shown, counts;               /* bytes are counted */
         const char *what; /* what happens, unless the daemon says something else */
         uint64_t began_usec, accepted_usec, draw_usec, ask_usec;
-        uint32_t done, total;           /* tokens of the prompt */
-        uint64_t done_size, total_size; /* of a check: bytes */
+        uint32_t done, total;            /* tokens of the prompt */
+        uint64_t bytes, all, bytes_usec; /* of a file; 0: nobody knows how many; since when */
 };
 void cli_progress_init(
         struct cli_progress *p, struct cli *cli, const struct confab_request *r, const char *what);
@@ -320,11 +332,20 @@ void cli_progress_init(
 int cli_progress_timeout(const struct cli_progress *p);
 void cli_progress_tick(struct cli_progress *p);
 void cli_progress_event(struct cli_progress *p, const struct confab_event *event);
+/* So many bytes of @all (0: nobody knows) have gone by. */
+void cli_progress_bytes(struct cli_progress *p, uint64_t n, uint64_t all);
 /* Before anything else goes to the terminal; and for good. */
 void cli_progress_erase(struct cli_progress *p);
 void cli_progress_end(struct cli_progress *p);
 /* --verbose: one line about how a reply was made. */
 void cli_tell_done(struct cli *cli, const struct confab_done *d);
+
+/* The bytes from the present place of a file to its end; 0: it is no file. */
+uint64_t cli_file_rest(int fd);
+/* Copy @from to its end to @to, with progress: @doing is what happens ("writing"), @total the number of bytes or 0, @what
+ * what errors call it ("the export"). 0, CLI_BROKEN_PIPE, or a status after reporting why. */
+int cli_copy(
+        struct cli *cli, int from, int to, uint64_t total, const char *doing, const char *what);
 
 /* ---- turns ---- */
 
@@ -335,6 +356,8 @@ void cli_tell_done(struct cli *cli, const struct confab_done *d);
  * reporting why. */
 #define CLI_LAST_MESSAGE SIZE_MAX
 int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_request *r);
+/* The text of the user's last message, to be freed; NULL: there is none. 0 or a status after reporting why. */
+int cli_last_message(struct cli *cli, const char *name, char **ret);
 /* The same for the last reply: @r, without input, generates another one. */
 int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r);
 

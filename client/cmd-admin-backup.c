@@ -9,26 +9,36 @@
 #include <string.h>
 
 struct writing {
+        struct cli *cli;
         int fd;
         struct err err; /* of the first failure to write; code 0: none */
+        struct confab_exported exported;
 };
 
-static int write_some(void *userdata, const void *data, size_t size) {
+static void backup_event(void *userdata, const struct confab_event *event) {
         struct writing *w = userdata;
 
-        return file_write(w->fd, data, size, &w->err) < 0 ? -1 : 0;
+        if (event->kind == CONFAB_EVENT_EXPORTED)
+                w->exported = *event->exported;
+        if (event->kind != CONFAB_EVENT_CHUNK || w->err.code)
+                return;
+        if (file_write(w->fd, event->chunk->data, event->chunk->size, &w->err) < 0)
+                confab_cancel(w->cli->confab, event->request, NULL);
 }
 
 static int receive(struct cli *cli, int fd, struct confab_exported *ret) {
-        struct writing w = {.fd = fd};
         struct confab_request r = CONFAB_REQUEST_INIT;
+        struct writing w = {.cli = cli, .fd = fd};
         struct confab_error e;
-        int status = cli_connect(cli);
+        int status = cli_connect(cli), k;
 
         if (status)
                 return status;
+        r.verb = CONFAB_BACKUP;
         r.with_memory = cli_get(cli, "memory") != NULL;
-        if (confab_backup_stream(cli->confab, &r, write_some, &w, ret, &e) == 0)
+        k = cli_try_call(cli, &r, backup_event, &w, &e);
+        *ret = w.exported;
+        if (k == 0 && !w.err.code)
                 return 0;
         if (w.err.code && w.err.sys == EPIPE)
                 return CLI_BROKEN_PIPE;

@@ -51,6 +51,29 @@ static void print(struct cli *cli, const char *dir, const struct restored *resto
         cli_printf(cli, "\n");
 }
 
+struct watching {
+        struct cli_progress progress;
+        uint64_t size; /* 0: nobody knows */
+};
+
+static void watch(void *userdata, uint64_t n_read) {
+        struct watching *w = userdata;
+
+        cli_progress_bytes(&w->progress, n_read, w->size);
+}
+
+/* restore_state(), with progress on a terminal. */
+static int restore(struct cli *cli, int fd, const char *dir, const struct restore_owner *owner,
+        struct restored *ret, struct err *e) {
+        struct watching w = {.size = cli_file_rest(fd)};
+        int r;
+
+        cli_progress_init(&w.progress, cli, NULL, "restoring");
+        r = restore_state(fd, dir, owner, &(struct restore_watch){watch, &w}, ret, e);
+        cli_progress_end(&w.progress);
+        return r;
+}
+
 static int run(struct cli *cli) {
         const char *path = cli->args[0], *dir = cli->args[1];
         _cleanup_(closep) int fd = -1;
@@ -66,7 +89,7 @@ static int run(struct cli *cli) {
         if (fd < 0)
                 return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot open '%s': %s", path,
                         strerrordesc_np(errno));
-        if (restore_state(fd, dir, &owner, &restored, &e) < 0) {
+        if (restore(cli, fd, dir, &owner, &restored, &e) < 0) {
                 (void)snprintf(failure.code, sizeof(failure.code), "%s", err_code_name(e.code));
                 (void)snprintf(failure.message, sizeof(failure.message), "%s", e.msg);
                 return cli_fail(cli, &failure);

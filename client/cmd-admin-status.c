@@ -77,6 +77,28 @@ static void print_settings(struct overview *o, const struct confab_settings *s) 
                 setting(s, "max-conversations"), setting(s, "disk-limit"));
 }
 
+/* How busy it is, and how long a client waits for the first token. */
+static void print_speed(struct cli *cli, const struct confab_stats *s) {
+        const struct confab_histogram *first = NULL;
+        char half[16], most[16];
+
+        for (size_t i = 0; i < s->n_histograms; i++)
+                if (strcmp(s->histograms[i].name, "first_token") == 0)
+                        first = &s->histograms[i];
+        for (size_t i = 0; i < s->n_rates; i++)
+                if (s->rates[i].seconds == 60)
+                        cli_printf(cli,
+                                "last minute  %.1f requests/s, %.1f prompt tokens/s, %.1f reply "
+                                "tokens/s\n",
+                                (double)s->rates[i].requests, (double)s->rates[i].prefilled,
+                                (double)s->rates[i].decoded);
+        if (first && first->count > 0)
+                cli_printf(cli, "first token  %s for half of %llu replies, %s for 99%%\n",
+                        human_time(half, confab_histogram_quantile(first, 0.5)),
+                        (unsigned long long)first->count,
+                        human_time(most, confab_histogram_quantile(first, 0.99)));
+}
+
 static void print_stats(struct overview *o, const struct confab_stats *s) {
         struct cli *cli = o->cli;
         char used[16], budget[16], asked[16], disk[16];
@@ -99,6 +121,7 @@ static void print_stats(struct overview *o, const struct confab_stats *s) {
                 (unsigned long long)figure(s, "requests_queued"),
                 (unsigned long long)figure(s, "requests_waiting"),
                 (unsigned long long)figure(s, "connections"));
+        print_speed(cli, s);
 }
 
 static void print_users(struct overview *o, const struct confab_users *users) {
@@ -195,7 +218,8 @@ const struct cli_command cmd_admin_status = {
         .name = "status",
         .args = "",
         .summary = "Show how the daemon is doing",
-        .help = "Version and time up, model, memory, disk, requests, the users with the most "
+        .help = "Version and time up, model, memory, disk, requests, how fast they are, the users "
+                "with the most "
                 "memory, and what waits for a "
                 "reload or a restart. With --json, all settings and figures.",
         .run = run,

@@ -17,27 +17,6 @@ struct show {
         int error;
 };
 
-static void print_user(struct show *show, const struct confab_user *u) {
-        struct cli *cli = show->cli;
-        char name[ADMIN_NAME_SIZE], ram[16], disk[16], age[16];
-
-        if (show->n == 0)
-                cli_printf(cli, "%6s %9s %6s %6s %5s %6s %10s %10s %5s  %s\n", "CONVS", "TOKENS",
-                        "RAM", "DISK", "REQS", "CONNS", "PREFILLED", "DECODED", "USED", "USER");
-        cli_printf(cli, "%6llu %9llu %6s %6s %5llu %6llu %10llu %10llu %5s  ",
-                (unsigned long long)u->n_conversations, (unsigned long long)u->n_tokens,
-                human_size(ram, u->ram_size), human_size(disk, u->disk_size),
-                (unsigned long long)u->n_requests, (unsigned long long)u->n_connections,
-                (unsigned long long)u->tokens_prefilled, (unsigned long long)u->tokens_decoded,
-                u->used_usec ? human_age(age, u->used_usec, show->now) : "-");
-        cli_name(cli, admin_user_name(name, u->uid));
-        if (u->tenant) {
-                cli_printf(cli, ":");
-                cli_name(cli, u->tenant);
-        }
-        cli_printf(cli, "\n");
-}
-
 static void event(void *userdata, const struct confab_event *ev) {
         struct show *show = userdata;
 
@@ -49,7 +28,7 @@ static void event(void *userdata, const struct confab_event *ev) {
                 if (show->cli->json)
                         event_json_user(&show->j, &ev->users->users[i]);
                 else
-                        print_user(show, &ev->users->users[i]);
+                        admin_print_user(show->cli, &ev->users->users[i], show->n == 0, show->now);
                 show->n++;
         }
         if (!ev->users->more || !ev->users->cursor || (show->limit && show->n == show->limit))

@@ -1,53 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/err.h"
-#include "base/file.h"
 #include "client/cli-commands.h"
-#include <errno.h>
-#include <string.h>
+#include <fcntl.h>
 
-#define COPY_SIZE (256u << 10)
+struct export {
+        int fd; /* owned; -1: there is none */
+        uint64_t size;
+};
 
-/* Copy all of @fd to standard output: 0 or a status. */
-static int copy_out(struct cli *cli, int fd) {
-        static char data[COPY_SIZE];
-        struct err e;
-        ssize_t n;
+static void take(void *userdata, const struct confab_event *event) {
+        struct export *export = userdata;
 
-        for (;;) {
-                n = read(fd, data, sizeof(data));
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM,
-                                "cannot read the export: %s", strerrordesc_np(errno));
-                if (n == 0)
-                        return 0;
-                if (file_write(STDOUT_FILENO, data, (size_t)n, &e) == 0)
-                        continue;
-                if (e.sys == EPIPE)
-                        return CLI_BROKEN_PIPE;
-                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot write the export: %s",
-                        strerrordesc_np(e.sys));
-        }
+        if (event->kind != CONFAB_EVENT_EXPORTED)
+                return;
+        export->size = event->exported->size;
+        export->fd = fcntl(event->exported->fd, F_DUPFD_CLOEXEC, 0);
 }
 
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
-        _cleanup_(closep) int fd = -1;
-        struct confab_error e;
+        struct export export = {.fd = -1};
         int status;
 
         if (cli->out_tty)
                 return cli_usage(cli, "an export is not for a terminal: write it to a file");
         status = cli_ref(cli, cli->args[0], &r);
-        if (status == 0)
-                status = cli_connect(cli);
         if (status)
                 return status;
+        r.verb = CONFAB_EXPORT;
         r.without_memory = cli_get(cli, "without-memory") != NULL;
-        if (confab_export(cli->confab, &r, &fd, NULL, &e) < 0)
-                return cli_fail(cli, &e);
-        return copy_out(cli, fd);
+        status = cli_call(cli, &r, take, &export);
+        if (status == 0 && export.fd < 0)
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot keep the export's file");
+        if (status == 0)
+                status = cli_copy(
+                        cli, export.fd, STDOUT_FILENO, export.size, "writing", "the export");
+        if (export.fd >= 0)
+                close(export.fd);
+        return status;
 }
 
 static const struct cli_option options[] = {

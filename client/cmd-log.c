@@ -117,8 +117,6 @@ static int get_page(struct log *log, uint32_t from, uint32_t before, bool forwar
         struct confab_request *r = &log->r;
         struct confab_error e;
 
-        r->verb = CONFAB_GET;
-        r->want_turns = true;
         r->has_from_turn = forward;
         r->from_turn = from;
         r->has_before_turn = !forward;
@@ -126,12 +124,9 @@ static int get_page(struct log *log, uint32_t from, uint32_t before, bool forwar
         log->want_print = print;
         for (;;) {
                 r->want_parts = print && !log->plain;
-                r->max_turns = log->page;
-                if (confab_call(log->cli->confab, r, page_event, log, &e) == 0)
+                if (cli_try_page(log->cli, r, &log->page, page_event, log, &e) == 0)
                         return 0;
-                if (confab_error_is(&e, CONFAB_LIMIT) && log->page > 1)
-                        log->page /= 2;
-                else if (confab_error_is(&e, "corrupt") && !log->plain)
+                if (confab_error_is(&e, "corrupt") && !log->plain)
                         log->plain = true; /* the parts of damaged turns can't be read */
                 else
                         return cli_fail(log->cli, &e);

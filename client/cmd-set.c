@@ -10,8 +10,8 @@
  * 4. What is printed without a change is what the command takes, a line for each.
  */
 #include "client/cli-commands.h"
+#include "client/cli-sampling.h"
 #include "client/cli-when.h"
-#include <errno.h>
 #include <string.h>
 
 #define USEC 1000000ull
@@ -146,104 +146,32 @@ static int take_tags(struct set *set) {
 
 /* ---- sampling ---- */
 
-static void keep_float(struct set *set, const struct confab_sampling *had, uint32_t field,
-        const char *name, const float *from, float *to) {
-        if (!(had->has & field) || (set->options.sampling.has & field) || is_unset(set, name))
-                return;
-        *to = *from;
-        set->options.sampling.has |= field;
-}
-
-static void keep_u32(struct set *set, const struct confab_sampling *had, uint32_t field,
-        const char *name, const uint32_t *from, uint32_t *to) {
-        if (!(had->has & field) || (set->options.sampling.has & field) || is_unset(set, name))
-                return;
-        *to = *from;
-        set->options.sampling.has |= field;
-}
-
 static int keep_biases(struct set *set, const struct confab_sampling *had) {
         struct confab_sampling *s = &set->options.sampling;
         struct confab_bias *biases;
 
         if (s->n_biases > 0 || had->n_biases == 0 || is_unset(set, "logit-bias"))
                 return 0;
-        biases = calloc(had->n_biases, sizeof(*biases));
+        biases = sampling_copy_biases(had);
         if (!biases)
                 return no_memory(set);
-        memcpy(biases, had->biases, had->n_biases * sizeof(*biases));
         free(set->options.biases);
         s->biases = set->options.biases = biases;
         s->n_biases = had->n_biases;
         return 0;
 }
 
+static bool is_dropped(const void *arg, const char *name) {
+        return is_unset(arg, name);
+}
+
 /* Rule 2: what was set before and is neither set nor taken back now. */
 static int keep_sampling(struct set *set, const struct confab_sampling *had) {
-        struct confab_sampling *s = &set->options.sampling;
-
-        keep_float(set, had, CONFAB_HAS_TEMPERATURE, "temperature", &had->temperature,
-                &s->temperature);
-        keep_u32(set, had, CONFAB_HAS_TOP_K, "top-k", &had->top_k, &s->top_k);
-        keep_float(set, had, CONFAB_HAS_TOP_P, "top-p", &had->top_p, &s->top_p);
-        keep_float(set, had, CONFAB_HAS_MIN_P, "min-p", &had->min_p, &s->min_p);
-        keep_float(set, had, CONFAB_HAS_REPETITION_PENALTY, "repetition-penalty",
-                &had->repetition_penalty, &s->repetition_penalty);
-        keep_float(set, had, CONFAB_HAS_PRESENCE_PENALTY, "presence-penalty",
-                &had->presence_penalty, &s->presence_penalty);
-        keep_float(set, had, CONFAB_HAS_FREQUENCY_PENALTY, "frequency-penalty",
-                &had->frequency_penalty, &s->frequency_penalty);
-        keep_u32(set, had, CONFAB_HAS_PENALTY_LAST_N, "penalty-last-n", &had->penalty_last_n,
-                &s->penalty_last_n);
-        if ((had->has & CONFAB_HAS_SEED) && !(s->has & CONFAB_HAS_SEED) && !is_unset(set, "seed")) {
-                s->seed = had->seed;
-                s->has |= CONFAB_HAS_SEED;
-        }
+        sampling_keep(&set->options.sampling, had, is_dropped, set);
         return keep_biases(set, had);
 }
 
 /* ---- what is set ---- */
-
-static void print_float(struct cli *cli, const char *key, float v) {
-        struct buf b = BUF_NULL;
-        struct json j;
-
-        json_init(&j, &b);
-        json_put_float(&j, v); /* the shortest that reads back as the same */
-        if (json_finish(&j) == 0)
-                cli_printf(cli, "%s=%s\n", key, (const char *)b.data);
-        else
-                cli->out_error = ENOMEM;
-        buf_deinit(&b);
-}
-
-static void print_sampling(struct cli *cli, const struct confab_sampling *s) {
-        const struct {
-                uint32_t field;
-                const char *key;
-                float v;
-        } floats[] = {
-                {CONFAB_HAS_TEMPERATURE, "temperature", s->temperature},
-                {CONFAB_HAS_TOP_P, "top-p", s->top_p},
-                {CONFAB_HAS_MIN_P, "min-p", s->min_p},
-                {CONFAB_HAS_REPETITION_PENALTY, "repetition-penalty", s->repetition_penalty},
-                {CONFAB_HAS_PRESENCE_PENALTY, "presence-penalty", s->presence_penalty},
-                {CONFAB_HAS_FREQUENCY_PENALTY, "frequency-penalty", s->frequency_penalty},
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(floats); i++)
-                if (s->has & floats[i].field)
-                        print_float(cli, floats[i].key, floats[i].v);
-        if (s->has & CONFAB_HAS_TOP_K)
-                cli_printf(cli, "top-k=%u\n", s->top_k);
-        if (s->has & CONFAB_HAS_PENALTY_LAST_N)
-                cli_printf(cli, "penalty-last-n=%u\n", s->penalty_last_n);
-        if (s->has & CONFAB_HAS_SEED)
-                cli_printf(cli, "seed=%llu\n", (unsigned long long)s->seed);
-        for (size_t i = 0; i < s->n_biases; i++)
-                cli_printf(
-                        cli, "logit-bias=%d=%.9g\n", s->biases[i].token, (double)s->biases[i].bias);
-}
 
 /* @is_file: where it is given, an @ names a file, and two are an @ of its own. */
 static void print_text(struct cli *cli, const char *key, const char *text, bool is_file) {
@@ -268,7 +196,10 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
                 cli_printf(cli, "expires=%s\n", when_format_age(age, about->expires_after));
         if (c->overflow == CONFAB_OVERFLOW_SHIFT)
                 cli_printf(cli, "overflow=shift\n");
-        print_sampling(cli, &c->sampling);
+        sampling_print(cli, &c->sampling);
+        for (size_t i = 0; i < c->sampling.n_biases; i++)
+                cli_printf(cli, "logit-bias=%d=%.9g\n", c->sampling.biases[i].token,
+                        (double)c->sampling.biases[i].bias);
 }
 
 /* ---- changing ---- */

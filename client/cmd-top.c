@@ -19,7 +19,6 @@
 struct live {
         struct top top;
         struct top_view view;
-        struct screen *screen;
         uint64_t interval_usec, next_usec; /* when the next sample begins, monotonic */
         bool begun;                        /* a sample is under way */
         char problem[320];
@@ -76,7 +75,7 @@ static void draw(struct live *l) {
         struct cli *cli = l->top.cli;
         unsigned rows, columns;
 
-        screen_size(l->screen, &rows, &columns);
+        screen_size(&rows, &columns);
         l->view.rows = rows > 1 ? rows - 1 : 1;          /* a last line would scroll */
         l->view.columns = columns > 1 ? columns - 1 : 1; /* and the last column would wrap */
         l->view.problem = l->problem[0] ? l->problem : KEYS;
@@ -149,9 +148,9 @@ static void step(struct live *l) {
         uint64_t now = clock_monotonic_usec();
         int key = 0,
             msec = l->begun ? -1 : (int)((l->next_usec - MIN(now, l->next_usec)) / 1000 + 1);
-        enum screen_event event = screen_wait(l->screen, c ? confab_get_fd(c) : -1,
-                c ? (short)confab_get_events(c) : 0, l->next_usec <= now && !l->begun ? 0 : msec,
-                &key);
+        enum screen_event event =
+                screen_wait(c ? confab_get_fd(c) : -1, c ? (short)confab_get_events(c) : 0,
+                        l->next_usec <= now && !l->begun ? 0 : msec, &key);
 
         if (event == SCREEN_SIGNAL)
                 l->signal = key;
@@ -179,13 +178,12 @@ static void step(struct live *l) {
 static int live(struct live *l) {
         struct cli *cli = l->top.cli;
 
-        l->screen = screen_new();
-        if (!l->screen)
+        if (screen_take() < 0)
                 return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot take the terminal: %s",
                         strerrordesc_np(errno));
         while (!l->leave && !l->signal && l->status == 0)
                 step(l);
-        l->screen = screen_free(l->screen);
+        screen_give();
         if (l->signal == SIGINT)
                 return CLI_INTERRUPTED;
         if (l->signal) { /* end as if it had not been caught */

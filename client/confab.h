@@ -420,6 +420,9 @@ struct confab_request {
         bool has_rate;
         uint64_t rate;
         bool with_memory; /* backup: the memory that is on disk, too */
+        /* stats: the users as well, of whom others than root, the admin group and the user whom the daemon runs as see
+         * themselves alone. These may also name one (has_uid, uid, tenant), and get what that one would; others get "permission". */
+        bool want_users;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -633,9 +636,47 @@ struct confab_stat {
         const char *name;
         uint64_t value;
 };
+/* How long something took: "queue", "restore", "prefill", "decode", "token", "commit", "first_token"; the daemon's
+ * docs/protocol.md says what they mean. */
+struct confab_histogram {
+        const char *name;
+        uint64_t count, sum_usec;
+        const uint64_t *bounds_usec; /* [n_bounds], rising */
+        size_t n_bounds;
+        /* [n_bounds + 1], not cumulative: buckets[i] took at most bounds_usec[i], and longer than the bound before; the last one
+         * has what took longer than all bounds. */
+        const uint64_t *buckets;
+};
+/* The time in microseconds that a part @q (0 to 1) did not exceed: 0.5 is the median. Within a bucket times are taken as
+ * evenly spread; the last bound if it is beyond that; 0 if nothing was counted. Any thread. */
+CONFAB_PUBLIC double confab_histogram_quantile(const struct confab_histogram *histogram, double q);
+/* Per second, over the last `seconds` (up to five more; less if counting began later). */
+struct confab_rates {
+        uint32_t seconds;
+        float prefilled, decoded; /* tokens of prompts that were computed; of replies */
+        float requests;
+};
+struct confab_user;
 struct confab_stats {
         const struct confab_stat *stats;
         size_t n_stats;
+        bool all_users; /* stats, histograms and rates are of all users, else of one; "own..." are always of one */
+        const char *version;   /* of the daemon, "0.1.0"; or "" */
+        uint64_t started_usec; /* realtime: when the daemon was ready */
+        uint64_t uptime_usec;  /* since then */
+        uint64_t time_usec;    /* realtime: of these figures */
+        uint64_t since_usec;   /* realtime: when the histograms began; 0: nothing was counted */
+        const struct confab_histogram *histograms; /* [n_histograms] */
+        size_t n_histograms;
+        const struct confab_rates *rates; /* [n_rates] */
+        size_t n_rates;
+        /* Who asks, or whom the request names, without used_usec; NULL from an older daemon. */
+        const struct confab_user *own;
+        const struct confab_rates *own_rates; /* [n_own_rates] */
+        size_t n_own_rates;
+        const struct confab_user *users; /* [n_users], with want_users: those with the most RAM */
+        size_t n_users;
+        bool more_users; /* there are others */
 };
 
 struct confab_exported {

@@ -48,14 +48,6 @@ void event_json_model(struct json *j, const struct confab_model_info *model) {
         json_object_end(j);
 }
 
-void event_json_stats(struct json *j, const struct confab_stats *stats) {
-        json_object_begin(j);
-        for (size_t i = 0; i < stats->n_stats; i++) {
-                json_put_key_u64(j, stats->stats[i].name, stats->stats[i].value);
-        }
-        json_object_end(j);
-}
-
 void event_json_list(
         struct json *j, const struct confab_conversations *list, enum event_json_seeds seeds) {
         json_object_begin(j);

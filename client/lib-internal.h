@@ -62,6 +62,9 @@ int view_init(struct view *v, const Confab__V1__Event *event, struct err *e);
 void view_deinit(struct view *v);
 /* Zeroed memory of the view; NULL: @e tells why. */
 void *view_alloc(struct view *v, size_t n, size_t size, struct err *e);
+/* Fill in v->event.stats (lib-view-stats.c). -ERR_NOMEM. */
+int view_stats(struct view *v, const Confab__V1__StatsResult *m, struct err *e);
+void view_user(struct confab_user *ret, const Confab__V1__User *m);
 /* Answers to administrators (lib-view-admin.c). As view_init(); 1 also for all other kinds. */
 int view_admin(struct view *v, const Confab__V1__Event *event, struct err *e);
 

@@ -538,7 +538,11 @@ static int draft_model_info(struct draft *d, struct err *e) {
 
 static int draft_stats(struct draft *d, struct err *e) {
         BEGIN(d, stats, stats, STATS);
-        return 0;
+        if (d->from->want_users)
+                PUT(d->stats, with_users, true);
+        if (d->from->has_uid)
+                PUT(d->stats, uid, d->from->uid);
+        return put_string(&d->stats.tenant, d->from->tenant, "tenant", e);
 }
 
 static int draft_publish(struct draft *d, struct err *e) {

@@ -32,29 +32,30 @@ static int view_settings(struct view *v, const Confab__V1__SettingsResult *m, st
         return view_final(v, CONFAB_EVENT_SETTINGS);
 }
 
+void view_user(struct confab_user *ret, const Confab__V1__User *m) {
+        *ret = (struct confab_user){
+                .uid = m->uid,
+                .tenant = m->tenant,
+                .n_conversations = m->conversations,
+                .n_tokens = m->tokens,
+                .ram_size = m->ram_bytes,
+                .disk_size = m->disk_bytes,
+                .n_requests = m->requests,
+                .n_connections = m->connections,
+                .requests_total = m->requests_total,
+                .tokens_prefilled = m->tokens_prefilled,
+                .tokens_decoded = m->tokens_decoded,
+                .used_usec = m->used_usec,
+        };
+}
+
 static int view_users(struct view *v, const Confab__V1__UsersResult *m, struct err *e) {
         struct confab_user *users = view_alloc(v, m->n_users, sizeof(*users), e);
 
         if (!users)
                 return -ERR_NOMEM;
-        for (size_t i = 0; i < m->n_users; i++) {
-                const Confab__V1__User *from = m->users[i];
-
-                users[i] = (struct confab_user){
-                        .uid = from->uid,
-                        .tenant = from->tenant,
-                        .n_conversations = from->conversations,
-                        .n_tokens = from->tokens,
-                        .ram_size = from->ram_bytes,
-                        .disk_size = from->disk_bytes,
-                        .n_requests = from->requests,
-                        .n_connections = from->connections,
-                        .requests_total = from->requests_total,
-                        .tokens_prefilled = from->tokens_prefilled,
-                        .tokens_decoded = from->tokens_decoded,
-                        .used_usec = from->used_usec,
-                };
-        }
+        for (size_t i = 0; i < m->n_users; i++)
+                view_user(&users[i], m->users[i]);
         v->users = (struct confab_users){users, m->n_users, m->more, m->cursor};
         v->event.users = &v->users;
         return view_final(v, CONFAB_EVENT_USERS);

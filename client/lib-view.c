@@ -454,21 +454,6 @@ static void view_model_info(struct view *v, const Confab__V1__ModelInfoResult *m
         v->event.model_info = &v->model_info;
 }
 
-static int view_stats(struct view *v, const Confab__V1__StatsResult *m, struct err *e) {
-        struct confab_stat *stats = NULL;
-
-        if (m->n_stats) {
-                stats = view_alloc(v, m->n_stats, sizeof(*stats), e);
-                if (!stats)
-                        return -ERR_NOMEM;
-        }
-        for (size_t i = 0; i < m->n_stats; i++)
-                stats[i] = (struct confab_stat){or_empty(m->stats[i]->name), m->stats[i]->value};
-        v->stats = (struct confab_stats){stats, m->n_stats};
-        v->event.stats = &v->stats;
-        return 0;
-}
-
 static void view_notice(struct view *v, const Confab__V1__Notice *m) {
         v->notice = (struct confab_notice){
                 .kind = (enum confab_notice_kind)m->kind,

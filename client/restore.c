@@ -55,6 +55,8 @@ struct reader {
         char *manifest; /* NUL-terminated */
         uint8_t *piece; /* [PIECE] */
         struct restore_owner owner;
+        const struct restore_watch *watch; /* or NULL */
+        uint64_t n_read;
 };
 
 /* --- the archive --- */
@@ -71,6 +73,9 @@ static int read_bytes(struct reader *x, void *dst, size_t n, struct err *e) {
                 if (k == 0)
                         return err_set(e, ERR_FORMAT, "the backup is cut off");
                 at += (size_t)k;
+                x->n_read += (uint64_t)k;
+                if (x->watch)
+                        x->watch->fn(x->watch->userdata, x->n_read);
         }
         return 0;
 }
@@ -509,9 +514,10 @@ static int build(struct reader *x, const char *to, struct restored *ret, struct 
         return file_sync_parent(to, e);
 }
 
-int restore_state(int fd, const char *dir, const struct restore_owner *owner, struct restored *ret,
-        struct err *e) {
-        struct reader x = {.fd = fd, .dir_fd = -1, .owner = *owner, .memory = {-1, -1}};
+int restore_state(int fd, const char *dir, const struct restore_owner *owner,
+        const struct restore_watch *watch, struct restored *ret, struct err *e) {
+        struct reader x = {
+                .fd = fd, .dir_fd = -1, .owner = *owner, .watch = watch, .memory = {-1, -1}};
         _cleanup_(freep) char *to = NULL;
         struct restored restored;
         int r = look_at(dir, &to, &x.owner, e);

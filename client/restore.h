@@ -12,6 +12,11 @@ struct restore_owner {
         uid_t uid;
         gid_t gid;
 };
+/* Is told how many bytes were read; or NULL. */
+struct restore_watch {
+        void (*fn)(void *userdata, uint64_t n_read);
+        void *userdata;
+};
 /* What the archive says of itself. */
 struct restored {
         uint64_t n_conversations, created_usec;
@@ -21,5 +26,5 @@ struct restored {
 /* Read the archive from @fd to its end, and make the folder @dir of it, which must be missing or empty. It is there as a whole
  * and durable if this returns 0; else it is as it was. -ERR_FORMAT, -ERR_CORRUPT (checksums), -ERR_UNSUPPORTED,
  * -ERR_EXISTS (not empty), -ERR_SYS, -ERR_NOMEM. */
-int restore_state(int fd, const char *dir, const struct restore_owner *owner, struct restored *ret,
-        struct err *e);
+int restore_state(int fd, const char *dir, const struct restore_owner *owner,
+        const struct restore_watch *watch, struct restored *ret, struct err *e);

@@ -3,20 +3,28 @@
 #include "service/log.h"
 #include <stdio.h>
 
-void audit_write(const struct audit *audit, const char *result) {
-        const struct log_about about = {
-                .uid = audit->uid, .pid = audit->pid, .conversation = audit->conversation};
+void audit_write(const struct audit *audit, const char *result, uint64_t bytes) {
+        const struct log_field fields[] = {{"CONFAB_ACT", audit->what, 0},
+                {"CONFAB_RESULT", result, 0}, {"CONFAB_BYTES", NULL, bytes}};
+        const struct log_about about = {.owner = audit->uid,
+                .pid = audit->pid,
+                .conversation = audit->conversation,
+                .fields = fields,
+                .n_fields = bytes > 0 ? 3 : 2};
 
-        log_write(LOG_NOTICE, &about, "administrator uid %u (pid %d): %s: %s", audit->uid,
+        log_event(audit->event, &about, "administrator uid %u (pid %d): %s: %s", audit->uid,
                 audit->pid, audit->what, result);
 }
 
 void audit_log(struct request *request, struct engine_event *event) {
         char result[sizeof(event->err.msg) + 16];
+        struct audit *audit = request->audit;
+        uint64_t bytes = 0;
 
         switch (event->kind) {
         case ENGINE_ERROR:
                 snprintf(result, sizeof(result), "failed: %s", event->err.msg);
+                audit->event = LOGGED_ADMIN_ACT;
                 break;
         case ENGINE_USER_ACTED:
                 snprintf(result, sizeof(result),
@@ -26,8 +34,8 @@ void audit_log(struct request *request, struct engine_event *event) {
                         (unsigned long long)event->acted.n_busy);
                 break;
         case ENGINE_EXPORTED:
-                snprintf(result, sizeof(result), "made, bytes: %llu",
-                        (unsigned long long)event->exported.size);
+                bytes = event->exported.size;
+                snprintf(result, sizeof(result), "made, bytes: %llu", (unsigned long long)bytes);
                 break;
         case ENGINE_DRAINED:
                 snprintf(result, sizeof(result), "done, requests cancelled: %llu",
@@ -41,8 +49,13 @@ void audit_log(struct request *request, struct engine_event *event) {
                         (unsigned long long)event->checked.n_forgotten,
                         (unsigned long long)event->checked.read_size);
                 break;
+        case ENGINE_CONV:
+                audit->conversation = event->conv.id;
+                snprintf(result, sizeof(result), "done, conversation %llu",
+                        (unsigned long long)event->conv.id);
+                break;
         default:
                 snprintf(result, sizeof(result), "done");
         }
-        audit_write(request->audit, result);
+        audit_write(audit, result, bytes);
 }

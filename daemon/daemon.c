@@ -81,7 +81,7 @@ static void on_probe(struct request *probe, struct engine_event *ev) {
 /* Failures that are our fault, not the request's, also go to the journal. */
 static void log_failure(struct request *r, struct engine_event *ev) {
         const struct err *e = &ev->err;
-        struct log_about about = {.uid = -1, .err = e};
+        struct log_about about = {.owner = OWNER_ANY, .err = e};
 
         if (ev->told || (e->code != ERR_SYS && e->code != ERR_CORRUPT && e->code != ERR_NOMEM))
                 return;
@@ -91,14 +91,42 @@ static void log_failure(struct request *r, struct engine_event *ev) {
         if (r->peer)
                 peer_about(r->peer, e, &about);
         about.conversation = r->conv_id;
-        LOG_PEER(LOG_ERR, &about, "request failed");
+        log_event(LOGGED_REQUEST_FAILED, &about, "request failed");
+}
+
+static void tell(struct daemon *d, const struct engine_event *ev) {
+        static const enum logged events[ENGINE_N_LOGS] = {
+                [ENGINE_LOG_MIGRATED] = LOGGED_MIGRATED,
+                [ENGINE_LOG_HOUSEKEEPING] = LOGGED_REGISTER_TROUBLE,
+                [ENGINE_LOG_REGISTER_LOST] = LOGGED_REGISTER_LOG_LOST,
+                [ENGINE_LOG_TURN_DAMAGED] = LOGGED_TURN_DAMAGED,
+                [ENGINE_LOG_RECORDS_UNUSABLE] = LOGGED_RECORDS_UNUSABLE,
+                [ENGINE_LOG_RECORD_DAMAGED] = LOGGED_RECORD_DAMAGED,
+                [ENGINE_LOG_SPILL_FAILS] = LOGGED_SPILL_FAILS,
+                [ENGINE_LOG_SPILL_WORKS] = LOGGED_SPILL_WORKS,
+                [ENGINE_LOG_USER_DISK] = LOGGED_LIMIT_REACHED,
+                [ENGINE_LOG_IMPORT_COLD] = LOGGED_IMPORT_COLD,
+                [ENGINE_LOG_WAITS] = LOGGED_WAITS_FOR_MEMORY,
+                [ENGINE_LOG_ADMIN] = LOGGED_ADMIN_ACT,
+        };
+        const struct log_field act[] = {
+                {"CONFAB_ACT", ev->err.msg, 0}, {"CONFAB_RESULT", "begun", 0}};
+        struct user *user = users_find(&d->users, ev->log.owner);
+        const struct log_about about = {.owner = ev->log.owner,
+                .tenant = user ? user->tenant : NULL,
+                .conversation = ev->log.conv,
+                .err = &ev->err,
+                .fields = act,
+                .n_fields = ev->log.what == ENGINE_LOG_ADMIN ? ARRAY_SIZE(act) : 0};
+
+        if (ev->log.what == ENGINE_LOG_USER_DISK && user && !users_tell_limit(user))
+                return;
+        log_event(events[ev->log.what], &about, "engine");
 }
 
 static void handle_event(struct daemon *d, struct engine_event *ev) {
         if (ev->kind == ENGINE_LOG) {
-                /* Damage that a peer can make the engine find again and again. */
-                LOG_PEER(
-                        ev->log_level, (&(struct log_about){.uid = -1, .err = &ev->err}), "engine");
+                tell(d, ev);
                 return;
         }
         if (ev->kind == ENGINE_STOPPED) {
@@ -135,6 +163,17 @@ static void start_probe(struct daemon *d) {
         d->probing = requests_submit(&d->requests, &probe, &r, NULL) == 0;
 }
 
+/* Once, in time before the service manager ends the daemon. */
+static void tell_stuck(struct daemon *d, uint64_t usec) {
+        uint64_t watchdog = notify_watchdog_usec();
+
+        if (d->told_stuck || watchdog == 0 || usec < watchdog / 2)
+                return;
+        d->told_stuck = true;
+        LOG_FIELDS(LOGGED_ENGINE_STUCK, ({"CONFAB_USEC", NULL, usec}),
+                "the engine has given no sign of life for %.1f s", (double)usec / 1e6);
+}
+
 /*
  * The daemon gives a sign of life if the engine has stepped or answered since the last one. An idle
  * engine answers; a working engine steps; a hanging engine does neither, and the service manager
@@ -142,10 +181,15 @@ static void start_probe(struct daemon *d) {
  */
 static void on_status(evutil_socket_t fd, short what, void *arg) {
         struct daemon *d = arg;
-        uint64_t heartbeat = engine_heartbeat(d->engine);
+        uint64_t heartbeat = engine_heartbeat(d->engine), now = clock_monotonic_usec();
 
-        if (heartbeat != d->heartbeat || d->probe_answered || d->state != DAEMON_RUNNING)
+        if (heartbeat != d->heartbeat || d->probe_answered || d->state != DAEMON_RUNNING) {
                 notify_watchdog();
+                d->alive_usec = now;
+                d->told_stuck = false;
+        } else {
+                tell_stuck(d, now - d->alive_usec);
+        }
         d->heartbeat = heartbeat;
         d->probe_answered = false;
         start_probe(d);
@@ -157,6 +201,7 @@ static int start_status(struct daemon *d, struct err *e) {
 
         if (!notify_wanted())
                 return 0;
+        d->alive_usec = clock_monotonic_usec();
         d->status_timer = loop_event_new(d->base, -1, EV_PERSIST, on_status, d);
         if (!d->status_timer || event_add(d->status_timer, &t) < 0)
                 return err_set(e, ERR_NOMEM, "no memory for a timer");
@@ -171,7 +216,7 @@ static void on_stop_timer(evutil_socket_t fd, short what, void *arg) {
         if (d->state == DAEMON_FLUSHING) {
                 finish(d, DAEMON_STOPPED);
         } else {
-                LOG(LOG_WARNING, "not stopped within stop-timeout, giving up");
+                LOG(LOGGED_STOP_FORCED, "not stopped within stop-timeout, giving up");
                 finish(d, DAEMON_FORCED);
         }
 }
@@ -180,16 +225,17 @@ void daemon_stop(struct daemon *d) {
         struct timeval t = timeval_of(d->settings->stop_timeout);
 
         if (d->state != DAEMON_RUNNING) {
-                LOG(LOG_WARNING, "told to stop twice, giving up");
+                LOG(LOGGED_STOP_FORCED, "told to stop twice, giving up");
                 finish(d, DAEMON_FORCED);
                 return;
         }
-        LOG(LOG_INFO, "stopping: %zu requests in flight", requests_count(&d->requests));
+        LOG_FIELDS(LOGGED_STOPPING, ({"CONFAB_COUNT", NULL, requests_count(&d->requests)}),
+                "stopping: %zu requests in flight", requests_count(&d->requests));
         d->state = DAEMON_STOPPING;
         notify_stopping();
         listeners_close(&d->listeners);
         if (event_add(d->stop_timer, &t) < 0)
-                LOG(LOG_WARNING, "no memory for a timer: stop-timeout does not hold");
+                LOG(LOGGED_SHORT_OF_RESOURCES, "no memory for a timer: stop-timeout does not hold");
         engine_stop(d->engine);
 }
 
@@ -217,22 +263,42 @@ static int take_trusted(struct daemon *d, struct err *e) {
         return 0;
 }
 
+/* @before: a copy of the settings, or SETTINGS_NULL where there was no memory for one. */
+static void tell_reloaded(const struct daemon *d, const struct settings *before) {
+        char names[512] = "";
+        size_t n = 0;
+
+        if (before->state)
+                n = conf_list_changes(&settings_conf, before, d->settings, names, sizeof(names));
+        LOG_FIELDS(LOGGED_RELOADED, ({"CONFAB_COUNT", NULL, n}, {"CONFAB_SETTING", names, 0}),
+                "settings reloaded%s%s", n > 0 ? ": " : "", names);
+}
+
+static void take_settings(struct daemon *d) {
+        struct err e;
+
+        daemon_take_limits(d);
+        limits_of_all(d);
+        engine_set_speculation(d->engine, d->settings->speculation);
+        if (take_trusted(d, &e) < 0)
+                LOG_ERROR(LOGGED_RELOAD_REFUSED, &e, "trusted users stay as they were");
+}
+
 void daemon_reload(struct daemon *d) {
+        _cleanup_(settings_deinit) struct settings before = SETTINGS_NULL;
         const char *ignored = NULL;
         struct err e;
 
         notify_reloading();
+        (void)settings_copy(&before, d->settings, NULL);
         if (settings_reload(d->settings, d->argc, d->argv, &ignored, &e) < 0) {
-                LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
+                LOG_ERROR(LOGGED_RELOAD_REFUSED, &e, "settings stay as they were");
         } else {
-                daemon_take_limits(d);
-                limits_of_all(d);
-                engine_set_speculation(d->engine, d->settings->speculation);
-                if (take_trusted(d, &e) < 0)
-                        LOG_ERROR(LOG_ERR, &e, "trusted users stay as they were");
-                LOG(LOG_INFO, "settings reloaded");
+                take_settings(d);
+                tell_reloaded(d, &before);
                 if (ignored)
-                        LOG(LOG_WARNING, "%s takes effect after a restart", ignored);
+                        LOG_FIELDS(LOGGED_NEEDS_RESTART, ({"CONFAB_SETTING", ignored, 0}),
+                                "%s takes effect after a restart", ignored);
         }
         notify_ready();
 }
@@ -355,6 +421,7 @@ int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *c
                 return r;
         d->state = DAEMON_RUNNING;
         d->started = clock_realtime_usec();
+        d->began = clock_monotonic_usec();
         notify_ready();
         if (d->status_timer)
                 start_probe(d);

@@ -53,9 +53,12 @@ struct daemon {
         struct list streams; /* streams.h: all of them */
         bool probing;        /* the daemon's own Stats are in flight */
         bool probe_answered;
-        uint64_t heartbeat; /* when the last sign of life was given */
-        uint64_t started;   /* clock_realtime_usec(): when it was ready */
-        uint32_t admin_gid; /* UINT32_MAX: none */
+        uint64_t heartbeat;  /* when the last sign of life was given */
+        uint64_t alive_usec; /* the same as a time (monotonic) */
+        bool told_stuck;     /* that there was none for long */
+        uint64_t started;    /* clock_realtime_usec(): when it was ready */
+        uint64_t began;      /* clock_monotonic_usec(): the same */
+        uint32_t admin_gid;  /* UINT32_MAX: none */
         struct trusted trusted;
         struct memory memory;
         const struct err *refusal; /* NULL, or why every connection is refused; borrowed */

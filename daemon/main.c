@@ -50,11 +50,26 @@ static int check(const struct settings *s) {
         int r = check_run(&out, s, &e);
 
         if (r < 0)
-                LOG(LOG_ERR, "%s", e.msg);
+                LOG_ERROR(LOGGED_CANNOT_START, &e, "cannot check");
         else if (fwrite(out.data, 1, out.size, stdout) != out.size || fflush(stdout) != 0)
                 r = -1;
         buf_deinit(&out);
         return r < 0 ? EXIT_FAILURE : r > 0 ? EXIT_CANNOT_START : EXIT_SUCCESS;
+}
+
+static void tell_ready(struct daemon *d) {
+        const char *socket = d->listeners.path ? d->listeners.path : "sockets passed in";
+        struct engine_model_info model;
+        char fingerprint[33];
+
+        engine_describe_model(d->engine, &model);
+        snprintf(fingerprint, sizeof(fingerprint), "%016llx%016llx",
+                (unsigned long long)model.fingerprint[0], (unsigned long long)model.fingerprint[1]);
+        LOG_FIELDS(LOGGED_READY,
+                ({"CONFAB_VERSION", CONFAB_VERSION, 0}, {"CONFAB_MODEL", model.path, 0},
+                        {"CONFAB_FINGERPRINT", fingerprint, 0}, {"CONFAB_SOCKET", socket, 0},
+                        {"CONFAB_BYTES", NULL, engine_pool_size(d->engine)}),
+                "confabd %s serves %s on %s", CONFAB_VERSION, model.path, socket);
 }
 
 static int run(struct settings *s, int argc, char **argv, struct unavailable *u) {
@@ -65,23 +80,24 @@ static int run(struct settings *s, int argc, char **argv, struct unavailable *u)
         r = daemon_new(&d, s, argc, argv, &e);
         if (r < 0) {
                 explain(s, &e);
-                LOG_ERROR(LOG_ERR, &e, "cannot start");
+                LOG_ERROR(LOGGED_CANNOT_START, &e, "cannot start");
                 unavailable_serve(u, &e);
                 return EXIT_CANNOT_START;
         }
         unavailable_deinit(u);
-        LOG(LOG_INFO, "confabd %s serves %s on %s", CONFAB_VERSION, s->model,
-                d->listeners.path ? d->listeners.path : "sockets passed in");
+        if (log_start(d->base, &e) < 0)
+                LOG_ERROR(LOGGED_SHORT_OF_RESOURCES, &e, "the journal is written to directly");
+        tell_ready(d);
         r = daemon_run(d, &e);
-        if (r < 0) {
-                LOG_ERROR(LOG_ERR, &e, "event loop");
-                return EXIT_FAILURE;
-        }
+        if (r < 0)
+                LOG_ERROR(LOGGED_LOOP_FAILED, &e, "event loop");
+        else if (r == 0)
+                LOG(LOGGED_STOPPED, "stopped");
+        log_stop();
         /* A forced stop must not wait for the threads: acknowledged turns are safe. */
         if (r > 0)
                 _exit(EXIT_FAILURE);
-        LOG(LOG_INFO, "stopped");
-        return EXIT_SUCCESS;
+        return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {
@@ -95,7 +111,7 @@ int main(int argc, char **argv) {
         signal(SIGPIPE, SIG_IGN);
         unavailable_prepare(&u);
         if (settings_load(&s, argc, argv, &action, &e) < 0) {
-                LOG(LOG_ERR, "%s", e.msg);
+                LOG_ERROR(LOGGED_SETTINGS_WRONG, &e, "%s", "");
                 unavailable_serve(&u, &e);
                 return EXIT_USAGE;
         }

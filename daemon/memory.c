@@ -92,7 +92,7 @@ static void arm(struct daemon *d) {
         t = (struct timeval){
                 .tv_sec = (time_t)(at / 1000000), .tv_usec = (suseconds_t)(at % 1000000)};
         if (event_add(m->timer, &t) < 0)
-                LOG(LOG_WARNING,
+                LOG(LOGGED_SHORT_OF_RESOURCES,
                         "no memory for a timer: the budget stays until memory is short again");
 }
 
@@ -110,7 +110,7 @@ static void look_at_auto(struct daemon *d, uint64_t now) {
                 return;
         (void)look_short(d, &left);
         say_left(words, sizeof(words), &left);
-        LOG(LOG_INFO,
+        LOG_FIELDS(LOGGED_BUDGET_CHANGED, ({"CONFAB_BYTES", NULL, m->policy.budget}),
                 "pool-size auto is %llu MiB now instead of %llu (%s): budget %llu -> %llu MiB",
                 mib(m->policy.ceiling), mib(ceiling), words, mib(before), mib(m->policy.budget));
         if (m->policy.budget != before)
@@ -135,14 +135,14 @@ static void press(
                 apply(d);
                 engine_note_pressure(d->engine, true, m->policy.budget);
                 malloc_trim(0);
-                LOG(LOG_NOTICE,
+                LOG_FIELDS(LOGGED_MEMORY_SHORT, ({"CONFAB_BYTES", NULL, m->policy.budget}),
                         "memory is short (%s): idle memory %llu -> %llu MiB; budget %llu -> %llu "
                         "MiB",
                         words, mib(use.idle), mib(use.idle - (use.used - m->policy.budget)),
                         mib(before), mib(m->policy.budget));
         } else if (!was_pressed) {
                 engine_note_pressure(d->engine, true, before);
-                LOG(LOG_NOTICE,
+                LOG_FIELDS(LOGGED_MEMORY_SHORT, ({"CONFAB_BYTES", NULL, before}),
                         "memory is short (%s): %llu MiB are idle, the budget stays at %llu MiB",
                         words, mib(use.idle), mib(before));
         }
@@ -157,7 +157,7 @@ void memory_pressure(struct daemon *d, const struct pressure_report *report) {
                 return;
         scarce = look_short(d, &left);
         if (report->origin == PRESSURE_OF_SYSTEM && !scarce) {
-                LOG(LOG_DEBUG,
+                log_debug(NULL,
                         "stalls of others: %llu ms in %.1f s, with MemAvailable %llu MiB; ignored",
                         (unsigned long long)report->stalled / 1000, (double)report->span / 1e6,
                         mib(left.available));
@@ -215,7 +215,8 @@ static void grow(struct daemon *d, uint64_t now) {
                 engine_note_pressure(d->engine, false, m->policy.budget);
         }
         say_left(words, sizeof(words), &left);
-        LOG(LOG_INFO, "no memory pressure for %.1f s (%s): budget %llu -> %llu MiB",
+        LOG_FIELDS(LOGGED_MEMORY_CALM, ({"CONFAB_BYTES", NULL, m->policy.budget}),
+                "no memory pressure for %.1f s (%s): budget %llu -> %llu MiB",
                 (double)(now - m->policy.last_event) / 1e6, words, mib(before),
                 mib(m->policy.budget));
         if (m->policy.budget != before)
@@ -253,9 +254,9 @@ int memory_start(struct daemon *d, struct err *e) {
                 return r;
         source = pressure_watch_source(m->watch);
         if (pressure_watch_problem(m->watch)->code)
-                LOG_ERROR(LOG_WARNING, pressure_watch_problem(m->watch),
+                LOG_ERROR(LOGGED_PRESSURE_UNWATCHED, pressure_watch_problem(m->watch),
                         "the service manager's way to tell of memory pressure does not work");
-        LOG(LOG_DEBUG, "memory pressure is told by %s", source ? source : "nobody");
+        log_debug(NULL, "memory pressure is told by %s", source ? source : "nobody");
         arm(d);
         return 0;
 }

@@ -21,10 +21,12 @@ static bool tell(const Confab__V1__Request *in, struct audit *audit) {
                 tell_user_act(in->act_on_user, audit);
                 return !in->act_on_user->dry_run;
         case CONFAB__V1__REQUEST__VERB_DRAIN:
+                audit->event = in->drain->off ? LOGGED_DRAIN_ENDED : LOGGED_DRAINED;
                 snprintf(audit->what, sizeof(audit->what), "%s",
                         in->drain->off ? "taking work again" : "draining");
                 return true;
         case CONFAB__V1__REQUEST__VERB_BACKUP:
+                audit->event = LOGGED_BACKUP_MADE;
                 snprintf(audit->what, sizeof(audit->what), "backup of all conversations%s",
                         in->backup->with_memory ? " with memory" : "");
                 return true;
@@ -33,10 +35,8 @@ static bool tell(const Confab__V1__Request *in, struct audit *audit) {
                 return true;
         case CONFAB__V1__REQUEST__VERB_PUBLISH:
                 audit->conversation = in->publish->conversation->id;
-                snprintf(audit->what, sizeof(audit->what), "%s %s%s",
-                        in->publish->off ? "withdrawing" : "publishing",
-                        in->publish->conversation->id ? "a conversation" : "conversation ",
-                        in->publish->conversation->id ? "" : in->publish->conversation->name);
+                snprintf(audit->what, sizeof(audit->what), "%s a conversation",
+                        in->publish->off ? "withdrawing" : "publishing");
                 return true;
         default:
                 return false;
@@ -45,7 +45,7 @@ static bool tell(const Confab__V1__Request *in, struct audit *audit) {
 
 int methods_audit(
         const struct peer *p, const Confab__V1__Request *in, struct audit **ret, struct err *e) {
-        struct audit audit = {.uid = p->uid, .pid = p->pid};
+        struct audit audit = {.event = LOGGED_ADMIN_ACT, .uid = p->uid, .pid = p->pid};
 
         if (!tell(in, &audit))
                 return 0;

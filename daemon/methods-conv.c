@@ -285,8 +285,3 @@ int method_model_info(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         return 0;
 }
-
-int method_stats(
-        struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
-        return 0;
-}

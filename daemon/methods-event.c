@@ -519,98 +519,6 @@ static void send_info(struct request *r, const struct engine_event *in) {
         reply_send(r->peer, r->id, &ev, true);
 }
 
-static int put_stats(struct scratch *s, const struct engine_stat *from, size_t n,
-        Confab__V1__StatsResult *m, struct err *e) {
-        Confab__V1__Stat *items = scratch_alloc(s, n, sizeof(*items));
-
-        if (!items)
-                return no_memory(e);
-        for (size_t i = 0; i < n; i++) {
-                confab__v1__stat__init(&items[i]);
-                items[i].name = proto_borrow(from[i].name);
-                SET(&items[i], value, from[i].value);
-                m->stats[m->n_stats++] = &items[i];
-        }
-        return 0;
-}
-
-/* Figures that reveal nothing about other users. */
-static bool tells_nothing(const char *name) {
-        static const char *const names[] = {
-                "budget_max", "block_bytes", "block_tokens", "window_block_bytes", "state_bytes"};
-
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                if (strcmp(name, names[i]) == 0)
-                        return true;
-        return false;
-}
-
-/* For administrators, and for the user who runs the daemon: all figures of engine and daemon. */
-static int put_all_stats(struct scratch *s, const struct peer *p, const struct engine_event *in,
-        Confab__V1__StatsResult *m, struct err *e) {
-        const struct daemon *d = p->daemon;
-        const struct pressure *policy = &d->memory.policy;
-        const struct engine_stat own[] = {
-                {"connections", d->n_peers},
-                {"io_memory_used", d->users.io.used},
-                {"budget_ceiling", policy->ceiling},
-                {"pressure_events", policy->n_events},
-                {"pressure_episodes", policy->n_episodes},
-        };
-        int r = put_stats(s, in->stats.stats, in->stats.n, m, e);
-
-        return r < 0 ? r : put_stats(s, own, ARRAY_SIZE(own), m, e);
-}
-
-/* For all others: figures that are the same for everyone, and the user's own (I6). */
-static int put_user_stats(struct scratch *s, const struct peer *p, const struct engine_event *in,
-        Confab__V1__StatsResult *m, struct err *e) {
-        const struct user_figures *f = &p->user->figures;
-        const struct engine_stat own[] = {
-                {"connections", p->user->connections.used},
-                {"io_memory_used", p->user->io.used},
-                {"requests", f->requests},
-                {"tokens_prefilled", f->prefilled},
-                {"tokens_decoded", f->decoded},
-                {"tokens_drafted", f->drafted},
-                {"tokens_accepted", f->accepted},
-                {"tokens_reused_ram", f->reused_ram},
-                {"tokens_reused_disk", f->reused_disk},
-                {"tokens_reused_shared", f->reused_shared},
-        };
-        int r = put_stats(s, own, ARRAY_SIZE(own), m, e);
-
-        for (size_t i = 0; r == 0 && i < in->stats.n; i++)
-                if (tells_nothing(in->stats.stats[i].name))
-                        r = put_stats(s, &in->stats.stats[i], 1, m, e);
-        return r;
-}
-
-#define OWN_STATS_MAX 16
-
-static void send_stats(struct request *r, const struct engine_event *in) {
-        _cleanup_(scratch_deinit) struct scratch s = {};
-        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
-        Confab__V1__StatsResult m = CONFAB__V1__STATS_RESULT__INIT;
-        struct err e;
-        int n;
-
-        m.stats = scratch_alloc(&s, in->stats.n + OWN_STATS_MAX, sizeof(*m.stats));
-        if (!m.stats)
-                n = no_memory(&e);
-        else if (methods_sees_all_figures(r->peer))
-                n = put_all_stats(&s, r->peer, in, &m, &e);
-        else
-                n = put_user_stats(&s, r->peer, in, &m, &e);
-        if (n < 0) {
-                reply_error(r->peer, r->id, &e);
-                return;
-        }
-        ev.kind_case = CONFAB__V1__EVENT__KIND_STATS;
-        ev.stats = &m;
-        reply_send(r->peer, r->id, &ev, true);
-}
-
 void methods_send_event(struct request *r, struct engine_event *ev) {
         switch (ev->kind) {
         case ENGINE_ERROR:
@@ -647,7 +555,7 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
                 send_info(r, ev);
                 break;
         case ENGINE_STATS_RESULT:
-                send_stats(r, ev);
+                methods_send_stats(r, ev);
                 break;
         case ENGINE_EXPORTED:
                 methods_send_exported(r, ev);

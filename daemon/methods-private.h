@@ -60,6 +60,12 @@ int methods_put_results(struct scratch *s, const struct engine_result *results, 
 static inline bool methods_sees_all_figures(const struct peer *p) {
         return p->admin || (!p->acts && p->uid == geteuid());
 }
+/* The answer to Stats. */
+void methods_send_stats(struct request *r, const struct engine_event *in);
+/* What the daemon knows of all users, for a walk of the engine: @out->known is allocated, and freed by the caller.
+ * -ERR_NOMEM. */
+int methods_take_known(const struct daemon *d, struct engine_request *out, struct err *e);
+void methods_put_user(const struct engine_user *in, Confab__V1__User *m);
 /* Answers to administrators. */
 void methods_send_users(struct request *r, const struct engine_event *in);
 void methods_send_user_acted(struct request *r, const struct engine_event *in);

@@ -2,7 +2,7 @@
 /*
  * Quota: limits and their use, and changes of them.
  *
- *      method_quota() ─┬─ overrides: answered at once, from the table (quotas.h)
+ *      method_quota() ─┬─ overrides: answered at once, from the table (methods-quota-list.c)
  *                      ├─ changes ──→ ENGINE_OVERRIDE ──→ the table, the journal, everybody's limits ─┐
  *                      └──────────────────────────────────────────────────────────────────────────────┤
  *          answer ←── ENGINE_USAGE ←── [the groups of a user whom the daemon does not know] ←─────────┘
@@ -12,13 +12,13 @@
  * 2. A change is in force, and in the journal, when it is answered; also if the peer has gone meanwhile.
  * 3. While the user database is asked, further messages of the peer wait (conn_hold()), as for Hello.
  */
-#include "base/clock.h"
 #include "base/owner.h"
 #include "base/util.h"
 #include "daemon/audit.h"
 #include "daemon/groups.h"
 #include "daemon/limiting.h"
 #include "daemon/methods-private.h"
+#include "daemon/methods-quota.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,45 +120,6 @@ static int take_changes(const Confab__V1__Quota *in, struct ask *ask, struct err
 
 /* --- answers --- */
 
-struct row {
-        Confab__V1__QuotaLimit limit;
-        Confab__V1__QuotaSubject subject;
-};
-
-static void put_subject(struct row *row, const struct quota_subject *subject) {
-        row->subject = (Confab__V1__QuotaSubject)CONFAB__V1__QUOTA_SUBJECT__INIT;
-        row->limit.subject = &row->subject;
-        if (subject->kind == QUOTA_OF_GROUP) {
-                row->subject.has_gid = true;
-                row->subject.gid = subject->number;
-                return;
-        }
-        row->subject.has_uid = true;
-        row->subject.uid = subject->number;
-        if (subject->kind == QUOTA_OF_TENANTS)
-                row->subject.has_all_tenants = row->subject.all_tenants = true;
-        else if (subject->kind == QUOTA_OF_TENANT)
-                row->subject.tenant = proto_borrow(subject->label);
-}
-
-static void put_row(struct row *row, const struct quota_subject *subject, enum quota quota,
-        uint64_t value, enum quota_origin origin, uint32_t gid) {
-        row->limit = (Confab__V1__QuotaLimit)CONFAB__V1__QUOTA_LIMIT__INIT;
-        put_subject(row, subject);
-        row->limit.name = proto_borrow(quota_info(quota)->name);
-        row->limit.unit = proto_borrow(quota_info(quota)->unit);
-        row->limit.has_origin = true;
-        row->limit.origin = (Confab__V1__QuotaOrigin)origin;
-        row->limit.has_value = value != QUOTA_NONE;
-        row->limit.value = value != QUOTA_NONE ? value : 0;
-        row->limit.has_gid = origin == QUOTA_FROM_GROUP;
-        row->limit.gid = gid;
-        if (quota == QUOTA_TOKENS_PER_DAY) {
-                row->limit.has_renews_usec = true;
-                row->limit.renews_usec = quota_day_ends(clock_realtime_usec());
-        }
-}
-
 static bool is_owner(const struct quota_subject *subject) {
         return subject->kind == QUOTA_OF_USER || subject->kind == QUOTA_OF_TENANT;
 }
@@ -168,10 +129,10 @@ static void answer(struct peer *p, uint64_t id, const struct ask *ask, const uin
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Quotas m = CONFAB__V1__QUOTAS__INIT;
         Confab__V1__QuotaLimit *limits[QUOTA_N];
-        struct row rows[QUOTA_N];
+        struct quota_row rows[QUOTA_N];
 
         for (size_t i = 0; i < QUOTA_N; i++) {
-                put_row(&rows[i], &ask->subject, (enum quota)i, ask->limits.quotas.max[i],
+                quota_row_put(&rows[i], &ask->subject, (enum quota)i, ask->limits.quotas.max[i],
                         ask->limits.origin[i], ask->limits.gid[i]);
                 rows[i].limit.has_used = used != NULL;
                 rows[i].limit.used = used ? used[i] : 0;
@@ -183,85 +144,6 @@ static void answer(struct peer *p, uint64_t id, const struct ask *ask, const uin
         ev.kind_case = CONFAB__V1__EVENT__KIND_QUOTAS;
         ev.quotas = &m;
         reply_send(p, id, &ev, true);
-}
-
-/* --- a page of overrides --- */
-
-/* Behind a rule: its kind, number, limit, and the rest is the label. */
-#define CURSOR_SIZE (ENGINE_NAME_MAX + 48)
-
-static void put_cursor(const struct quota_rule *rule, char ret[CURSOR_SIZE]) {
-        snprintf(ret, CURSOR_SIZE, "%d.%" PRIu32 ".%d.%s", (int)rule->o.subject.kind,
-                rule->o.subject.number, (int)rule->o.quota, rule->o.subject.label);
-}
-
-/* The place of the first rule of the page. */
-static int take_cursor(
-        const struct quota_rules *rules, const char *cursor, size_t *ret, struct err *e) {
-        unsigned kind, quota;
-        struct quota_subject subject;
-        int n = -1;
-
-        *ret = 0;
-        if (!cursor || !*cursor)
-                return 0;
-        if (sscanf(cursor, "%1u.%10" SCNu32 ".%1u.%n", &kind, &subject.number, &quota, &n) != 3 ||
-                n < 0 || kind >= QUOTA_N_KINDS || quota >= QUOTA_N)
-                return err_set(e, ERR_INVALID, "cursor: it is not of a page of this daemon");
-        subject.kind = (enum quota_kind)kind;
-        subject.label = cursor + n;
-        *ret = quota_rules_behind(rules, &subject, (enum quota)quota);
-        return 0;
-}
-
-static enum quota_origin origin_of(const struct quota_rule *rule) {
-        static const enum quota_origin origins[] = {
-                [QUOTA_OF_USER] = QUOTA_FROM_USER,
-                [QUOTA_OF_GROUP] = QUOTA_FROM_GROUP,
-                [QUOTA_OF_TENANTS] = QUOTA_FROM_TENANTS,
-                [QUOTA_OF_TENANT] = QUOTA_FROM_TENANT,
-        };
-
-        return origins[rule->o.subject.kind];
-}
-
-static int list(struct peer *p, const Confab__V1__Request *in, struct err *e) {
-        const struct quota_rules *rules = &p->daemon->users.rules;
-        size_t page = (size_t)p->daemon->settings->list_page, first, n;
-        _cleanup_(scratch_deinit) struct scratch s = {};
-        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
-        Confab__V1__Quotas m = CONFAB__V1__QUOTAS__INIT;
-        char cursor[CURSOR_SIZE];
-        struct row *rows;
-        int r = take_cursor(rules, in->quota->cursor, &first, e);
-
-        if (r < 0)
-                return r;
-        if (in->quota->limit)
-                page = MIN(page, (size_t)in->quota->limit);
-        n = MIN(rules->n - first, page);
-        rows = scratch_alloc(&s, n + 1, sizeof(*rows));
-        m.limits = scratch_alloc(&s, n + 1, sizeof(*m.limits));
-        if (!rows || !m.limits)
-                return err_set(e, ERR_NOMEM, "no memory for an answer");
-        for (size_t i = 0; i < n; i++) {
-                const struct quota_rule *rule = &rules->list[first + i];
-
-                put_row(&rows[i], &rule->o.subject, rule->o.quota, rule->o.value, origin_of(rule),
-                        rule->o.subject.number);
-                m.limits[i] = &rows[i].limit;
-        }
-        m.n_limits = n;
-        m.has_more = true;
-        m.more = first + n < rules->n;
-        if (m.more) {
-                put_cursor(&rules->list[first + n - 1], cursor);
-                m.cursor = cursor;
-        }
-        ev.kind_case = CONFAB__V1__EVENT__KIND_QUOTAS;
-        ev.quotas = &m;
-        reply_send(p, in->id, &ev, true);
-        return 1;
 }
 
 /* --- looking --- */
@@ -370,7 +252,7 @@ static struct value_text value_text(bool is, uint64_t value) {
 /* One line for each limit that is another one than before; or, with @failure, one for them all. */
 static void log_changes(const struct ask *ask, const struct err *failure) {
         const struct quota_rules *rules = &ask->daemon->users.rules;
-        struct audit audit = {.uid = ask->uid, .pid = ask->pid};
+        struct audit audit = {.event = LOGGED_LIMIT_CHANGED, .uid = ask->uid, .pid = ask->pid};
         char result[sizeof(failure->msg) + 16];
 
         for (size_t i = 0; i < QUOTA_N && !failure; i++) {
@@ -384,14 +266,15 @@ static void log_changes(const struct ask *ask, const struct err *failure) {
                         quota_info((enum quota)i)->name, QUOTA_SUBJECT_TEXT(&ask->subject));
                 snprintf(result, sizeof(result), "%s -> %s", value_text(was, old).s,
                         value_text(!o->clear, o->value).s);
-                audit_write(&audit, result);
+                audit_write(&audit, result, 0);
         }
         if (!failure)
                 return;
+        audit.event = LOGGED_ADMIN_ACT;
         snprintf(audit.what, sizeof(audit.what), "changing limits of %s",
                 QUOTA_SUBJECT_TEXT(&ask->subject));
         snprintf(result, sizeof(result), "failed: %s", failure->msg);
-        audit_write(&audit, result);
+        audit_write(&audit, result, 0);
 }
 
 static void change_deinit(struct quota_change *change) {
@@ -503,7 +386,7 @@ int method_quota(
                 return err_set(e, ERR_INVALID,
                         "overrides: the list of them all names no subject and no changes");
         if (in->quota->overrides)
-                return list(p, in, e);
+                return methods_quota_list(p, in, e);
         ask = calloc(1, sizeof(*ask));
         if (!ask)
                 return err_set(e, ERR_NOMEM, "no memory for a request");

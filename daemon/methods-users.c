@@ -40,7 +40,7 @@ static bool parse_cursor(const char *s, struct engine_request *out) {
         return order == (unsigned)out->user_order;
 }
 
-/* What the daemon knows of all users, or (@connected_of) of this one and its tenants that are connected: allocated. */
+/* Of all users, or (@connected_of) of this one and its tenants that are connected. */
 static int take_known(const struct daemon *d, const uint32_t *connected_of,
         struct engine_request *out, struct err *e) {
         struct engine_known *known = calloc(map_count(d->users.by_owner) + 1, sizeof(*known));
@@ -65,6 +65,10 @@ static int take_known(const struct daemon *d, const uint32_t *connected_of,
         return 0;
 }
 
+int methods_take_known(const struct daemon *d, struct engine_request *out, struct err *e) {
+        return take_known(d, NULL, out, e);
+}
+
 int method_users(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Users *m = in->users;
@@ -82,10 +86,10 @@ int method_users(
         if (m->cursor && *m->cursor && !parse_cursor(m->cursor, out))
                 return err_set(
                         e, ERR_INVALID, "cursor: it is not of a page of users in this order");
-        return take_known(p->daemon, NULL, out, e);
+        return methods_take_known(p->daemon, out, e);
 }
 
-static void put_user(const struct engine_user *in, Confab__V1__User *m) {
+void methods_put_user(const struct engine_user *in, Confab__V1__User *m) {
         confab__v1__user__init(m);
         SET(m, uid, owner_uid(in->owner));
         if (in->tenant[0])
@@ -118,7 +122,7 @@ void methods_send_users(struct request *r, const struct engine_event *in) {
                 return;
         }
         for (; m.n_users < n; m.n_users++) {
-                put_user(&in->users.users[m.n_users], &items[m.n_users]);
+                methods_put_user(&in->users.users[m.n_users], &items[m.n_users]);
                 m.users[m.n_users] = &items[m.n_users];
         }
         SET(&m, more, in->users.more);

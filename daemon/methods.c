@@ -9,6 +9,7 @@
  */
 #include "base/util.h"
 #include "daemon/methods-private.h"
+#include "daemon/request-log.h"
 #include "daemon/streams.h"
 #include <stdlib.h>
 #include <string.h>
@@ -66,11 +67,20 @@ static int submit(struct peer *p, const Confab__V1__Request *in, struct request 
         struct engine_request *r, struct err *e) {
         int n = methods_audit(p, in, &asked->audit, e);
 
+        request_log_submit(p, asked, r->conv_id);
         if (n == 0)
                 n = requests_submit(&p->daemon->requests, asked, r, e);
         if (n < 0)
                 free(asked->audit);
         return n;
+}
+
+/* As the protocol's description has it. */
+static const char *verb_name(const Confab__V1__Request *in) {
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(
+                &confab__v1__request__descriptor, (unsigned)in->verb_case);
+
+        return field ? field->name : "none";
 }
 
 static int run_method(struct peer *p, const Confab__V1__Request *in, struct err *e) {
@@ -108,6 +118,10 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         asked.in_stream =
                 in->verb_case == CONFAB__V1__REQUEST__VERB_BACKUP ||
                 (in->verb_case == CONFAB__V1__REQUEST__VERB_EXPORT && in->export->in_stream);
+        if (in->verb_case == CONFAB__V1__REQUEST__VERB_STATS) {
+                asked.one_user = in->stats->has_uid;
+                asked.with_users = in->stats->with_users;
+        }
         asked.detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
         if (n == 0 && r.own_file)
                 n = streams_upload(p, in->id, r.owner, r.name, asked.on_event, e);
@@ -165,8 +179,10 @@ void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
                 method_chunk(p, m->request);
                 return;
         }
-        if (r == 0)
+        if (r == 0) {
+                request_log_begin(p, id, verb_name(m->request), n);
                 r = run_method(p, m->request, &e);
+        }
         if (r < 0)
                 reply_error(p, id, &e);
 }

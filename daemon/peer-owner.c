@@ -8,6 +8,7 @@ int peer_act_for(
         struct peer *p, uint64_t owner, const uint32_t *gids, size_t n_gids, struct err *e) {
         struct daemon *d = p->daemon;
         struct user *from = p->user, *to;
+        struct log_about about;
         int r;
 
         if (owner == p->owner)
@@ -32,8 +33,8 @@ int peer_act_for(
         p->owner = owner;
         p->acts = true;
         p->admin = false;
-        log_write(LOG_DEBUG, &(struct log_about){.uid = p->uid, .pid = p->pid}, "connection of %s",
-                PEER_TEXT(p));
+        peer_about(p, NULL, &about);
+        log_debug(&about, "connection of %s", PEER_TEXT(p));
         return 0;
 }
 

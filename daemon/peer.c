@@ -6,6 +6,7 @@
 #include "daemon/groups.h"
 #include "daemon/limiting.h"
 #include "daemon/methods.h"
+#include "daemon/request-log.h"
 #include "daemon/reply.h"
 #include "daemon/streams.h"
 #include <errno.h>
@@ -56,12 +57,11 @@ static void on_closed(struct conn *c, const struct err *e) {
         struct log_about about;
 
         peer_about(p, e, &about);
-        /* A protocol error was logged when it was found. */
-        if (e->code != ERR_NONE && !p->over)
-                LOG_PEER(LOG_NOTICE, &about, "connection of %s closed", PEER_TEXT(p));
+        /* A protocol error was told of when it was found. That a client went without a farewell is of no interest. */
+        if (e->code != ERR_NONE && e->code != ERR_SYS && !p->over)
+                log_event(LOGGED_CONNECTION_LOST, &about, "connection of %s closed", PEER_TEXT(p));
         else
-                log_write(LOG_DEBUG, &(struct log_about){.uid = p->uid, .pid = p->pid},
-                        "connection of %s ended", PEER_TEXT(p));
+                log_debug(&about, "connection of %s ended", PEER_TEXT(p));
         peer_free(p);
 }
 
@@ -182,6 +182,7 @@ static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) 
         p->daemon = d;
         p->max_event = PROTO_MAX_EVENT;
         request_list_init(&p->in_flight);
+        list_init(&p->notes);
         list_init(&p->streams);
         list_init(&p->link);
         list_init(&p->questions);
@@ -211,7 +212,7 @@ static void refuse(struct peer *p, const struct err *e) {
         struct log_about about;
 
         peer_about(p, e, &about);
-        LOG_PEER(LOG_NOTICE, &about, "refusing a connection of %s", PEER_TEXT(p));
+        log_event(LOGGED_CONNECTION_REFUSED, &about, "refusing a connection of %s", PEER_TEXT(p));
         reply_refuse(p, e);
         if (d->n_refused >= REFUSED_MAX) {
                 conn_fail(&p->conn, e);
@@ -227,8 +228,7 @@ void peer_accept(void *arg, int fd) {
         struct err e;
 
         if (peer_new(&p, d, fd, &e) < 0) {
-                LOG_PEER(LOG_WARNING, (&(struct log_about){.uid = -1, .err = &e}),
-                        "cannot take a connection");
+                LOG_ERROR(LOGGED_SHORT_OF_RESOURCES, &e, "cannot take a connection");
                 return;
         }
         if (admit(p, &e) < 0)
@@ -242,6 +242,7 @@ struct peer *peer_free(struct peer *p) {
         if (!p)
                 return NULL;
         d = p->daemon;
+        request_log_leave(p);
         list_for_each_safe (it, tmp, &p->in_flight.requests) {
                 struct request *r = list_entry(it, struct request, link);
 

@@ -28,6 +28,7 @@ struct peer {
         bool over;          /* was told of its protocol error: nothing more is read or sent */
         uint32_t max_event; /* longest message that it accepts */
         struct request_list in_flight;
+        struct list notes;   /* of the request log (request-log.h) */
         struct list streams; /* exports and imports in the stream (streams.h) */
         size_t n_streams;
         struct event *hello_timer;
@@ -52,5 +53,10 @@ struct peer_text peer_text(const struct peer *p);
 #define PEER_TEXT(p) (peer_text(p).s)
 /* Logs about this peer. */
 static inline void peer_about(const struct peer *p, const struct err *e, struct log_about *ret) {
-        *ret = (struct log_about){.err = e, .uid = p->uid, .pid = p->pid};
+        *ret = (struct log_about){.err = e,
+                .owner = p->owner,
+                .acts = p->acts,
+                .actor_uid = p->uid,
+                .tenant = p->tenant,
+                .pid = p->pid};
 }

@@ -59,7 +59,8 @@ const struct err *pressure_watch_problem(const struct pressure_watch *w) {
 
 static void give_up(struct source *s) {
         s->event = loop_event_free(s->event);
-        LOG(LOG_WARNING, "%s is gone, memory pressure is not watched there any more", s->name);
+        LOG(LOGGED_PRESSURE_UNWATCHED, "%s is gone, memory pressure is not watched there any more",
+                s->name);
 }
 
 /* ---- events ---- */

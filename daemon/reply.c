@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/reply.h"
 #include "base/utf8.h"
+#include "daemon/request-log.h"
 #include "service/log.h"
 #include <string.h>
+
+/* For the request log. Counting the bytes costs something. */
+static void note(struct peer *p, uint64_t id, const Confab__V1__Event *ev, bool final) {
+        bool failed = ev->kind_case == CONFAB__V1__EVENT__KIND_ERROR;
+
+        if (list_empty(&p->notes))
+                return;
+        request_log_bytes(p, id, protobuf_c_message_get_packed_size(&ev->base));
+        if (final)
+                request_log_answer(p, id, failed ? ev->error->code : "ok");
+}
 
 void reply_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) {
         struct err e;
@@ -11,8 +23,10 @@ void reply_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) 
         ev->has_request = true;
         ev->request = id;
         r = conn_send(&p->conn, &ev->base, p->max_event, &e);
-        if (r == 0)
+        if (r == 0) {
+                note(p, id, ev, final);
                 return;
+        }
         if (r == -ERR_TOO_LARGE && ev->kind_case != CONFAB__V1__EVENT__KIND_ERROR) {
                 if (final) {
                         reply_error(p, id, &e);
@@ -26,11 +40,22 @@ void reply_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) 
         conn_fail(&p->conn, &e);
 }
 
+/* A connection that is refused is told of by peer.c. */
+static void tell_limit(struct peer *p, const struct err *e) {
+        struct log_about about;
+
+        if (e->code != ERR_LIMIT || p->over || !users_tell_limit(p->user))
+                return;
+        peer_about(p, e, &about);
+        log_event(LOGGED_LIMIT_REACHED, &about, "%s has reached a limit", PEER_TEXT(p));
+}
+
 void reply_error(struct peer *p, uint64_t id, const struct err *e) {
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Error error = CONFAB__V1__ERROR__INIT;
         char message[sizeof(e->msg)];
 
+        tell_limit(p, e);
         /* Messages quote names and files: a wire string must be UTF-8. */
         memcpy(message, e->msg, sizeof(message));
         message[sizeof(message) - 1] = 0;
@@ -83,6 +108,8 @@ void reply_exported(struct peer *p, uint64_t id, uint64_t size, uint32_t n_memor
                 reply_send(p, id, &ev, true);
         else if (conn_send_fd(&p->conn, &ev.base, p->max_event, fd, &e) < 0)
                 conn_fail(&p->conn, &e);
+        else
+                note(p, id, &ev, true);
 }
 
 /* The last message. */
@@ -100,7 +127,7 @@ void reply_refuse_hello(struct peer *p, uint64_t id, const struct err *e) {
         struct log_about about;
 
         peer_about(p, e, &about);
-        LOG_PEER(LOG_NOTICE, &about, "refusing the Hello of %s", PEER_TEXT(p));
+        log_event(LOGGED_HELLO_REFUSED, &about, "refusing the Hello of %s", PEER_TEXT(p));
         end_with(p, id, e);
 }
 
@@ -108,6 +135,6 @@ void reply_protocol_error(struct peer *p, uint64_t id, const struct err *e) {
         struct log_about about;
 
         peer_about(p, e, &about);
-        LOG_PEER(LOG_NOTICE, &about, "protocol error by %s", PEER_TEXT(p));
+        log_event(LOGGED_PROTOCOL_ERROR, &about, "protocol error by %s", PEER_TEXT(p));
         end_with(p, id, e);
 }

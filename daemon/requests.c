@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/requests.h"
 #include "base/map.h"
+#include "daemon/request-log.h"
 
 void request_list_init(struct request_list *list) {
         list_init(&list->requests);
@@ -32,6 +33,7 @@ void request_disown(struct request *request) {
 
 static void drop(struct requests *requests, struct request *request) {
         map_remove_u64(requests->by_handle, request->handle);
+        request_log_free(request);
         request_disown(request);
         free(request->audit);
         free(request->owned);
@@ -50,8 +52,10 @@ int requests_submit(struct requests *requests, const struct request *asked,
         request->verb = er->verb;
         request->conv_id = er->conv_id;
         list_init(&request->link);
+        request_log_move(request);
         r = map_add_u64(requests->by_handle, request->handle, request, e);
         if (r < 0) {
+                request_log_free(request);
                 free(request);
                 return r;
         }
@@ -75,6 +79,7 @@ void requests_dispatch(struct requests *requests, struct engine_event *event, re
                 return;
         if (event->kind == ENGINE_ERROR)
                 failed(request, event);
+        request_log_event(request, event);
         if (event->final && request->audit)
                 requests->on_audit(request, event);
         if (request->on_event)
@@ -97,6 +102,7 @@ void requests_deinit(struct requests *requests) {
         size_t it = 0;
 
         while (requests->by_handle && (request = map_next(requests->by_handle, &it))) {
+                request_log_free(request);
                 free(request->audit);
                 free(request->owned);
                 free(request);

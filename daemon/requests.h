@@ -18,6 +18,7 @@ struct audit;
 struct map;
 struct peer;
 struct request;
+struct request_note;
 
 /* One event for @request, borrowed. The table forgets the request after its final event. */
 typedef void request_fn(struct request *request, struct engine_event *event);
@@ -42,10 +43,12 @@ struct request {
         uint64_t conv_id; /* as the peer named it, or 0 */
         bool survives;    /* on_event() is called even if the peer has gone, with `peer` NULL */
         bool detach, paused;
-        bool in_stream; /* export */
+        bool in_stream;            /* export */
+        bool one_user, with_users; /* stats: it names a user; asks for users */
         /* What requests.on_audit() puts into the journal when the request ends, whether its peer is there or not.
          * Owned, freed with free(); NULL: nothing. */
         struct audit *audit;
+        struct request_note *note; /* request-log.h, or NULL */
 };
 
 struct requests {

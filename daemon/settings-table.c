@@ -8,6 +8,7 @@
 static const struct setting_choice kv_types[] = {
         {"f16", ENGINE_KV_F16}, {"f32", ENGINE_KV_F32}, {"q8_0", ENGINE_KV_Q8_0}, {NULL, 0}};
 static const struct setting_choice yes_no[] = {{"yes", 1}, {"no", 0}, {NULL, 0}};
+static const struct setting_choice off_on[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
 static const struct setting_choice auto_off[] = {{"auto", 1}, {"off", 0}, {NULL, 0}};
 static const struct setting_choice isas[] = {{"auto", UINT32_MAX}, {"generic", ENGINE_ISA_GENERIC},
         {"avx2", ENGINE_ISA_AVX2}, {"avx-vnni", ENGINE_ISA_AVX_VNNI}, {"avx512", ENGINE_ISA_AVX512},
@@ -35,8 +36,8 @@ const struct setting settings_table[] = {
                 .help = "Read settings from this file first, then from the files FILE.d/*.conf by "
                         "their names."},
         {"defaults", SETTING_TEXT, AT(defaults), .metavar = "FILE", .flag_only = true,
-                .help = "Read settings from this file before those of --config, which may then be "
-                        "missing."},
+                .help = "Read settings from this file and from FILE.d/*.conf before those of "
+                        "--config, which may then be missing."},
         {"model-fingerprint", SETTING_TEXT, AT(model_fingerprint), .metavar = "HEX",
                 .help = "Start only with the model of this fingerprint: what --check and confab "
                         "model print, or the first 16 digits of it, which stand for the weights "
@@ -174,7 +175,8 @@ const struct setting settings_table[] = {
                         "users, publish prefixes to them, and see and set limits of users."},
         {"trusted-users", SETTING_TEXT, AT(trusted_users), .metavar = "USERS",
                 .help = "Users, by name or number, who may say for which user and for which tenant "
-                        "of a user they act, as a gateway does. They reach the conversations of "
+                        "of a user they act, as a gateway does; '-' before one that may be "
+                        "missing. They reach the conversations of "
                         "those users, but have no administrator's rights. Root always may. The "
                         "user whom confabd runs as may act for tenants of its own. Their own "
                         "connections are not limited by max-user-connections.",
@@ -221,6 +223,12 @@ const struct setting settings_table[] = {
                 .reloadable = true},
         {"log-level", SETTING_CHOICE, AT(log_level), .initial = "info", .choices = log_levels,
                 .metavar = "LEVEL", .help = "Least important messages to log.", .reloadable = true},
+        {"request-log", SETTING_CHOICE, AT(request_log), .initial = "off", .choices = off_on,
+                .metavar = "OFF|ON",
+                .help = "Write a line (at the level info) for each request that has ended: verb, "
+                        "user, conversation, result, times, tokens and bytes. Never what was said, "
+                        "nor names. See confab-journal(7).",
+                .reloadable = true},
 };
 const size_t settings_n = ARRAY_SIZE(settings_table);
 

@@ -34,6 +34,7 @@ struct settings {
         uint64_t hello_timeout, frame_timeout, stop_timeout; /* usec */
         uint64_t list_page;
         uint64_t log_level;               /* syslog priority */
+        uint64_t request_log;             /* 0 or 1 */
         char *origins[CONF_MAX_SETTINGS]; /* owned: see conf_origin() */
 };
 

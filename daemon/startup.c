@@ -24,7 +24,8 @@ static bool told_to_stop(void) {
 static void tell_model(const struct startup *s, const struct engine_opening *o) {
         notify_status("Starting: loading %s", s->model);
         if (o->weights_size > o->ram_size)
-                LOG(LOG_WARNING,
+                LOG_FIELDS(LOGGED_WEIGHTS_EXCEED_RAM,
+                        ({"CONFAB_MODEL", s->model, 0}, {"CONFAB_BYTES", NULL, o->weights_size}),
                         "the weights of %s have %s, but only %s of RAM may be used: they will be "
                         "read from disk again and again, and everything will be slow",
                         s->model, BYTES_TEXT(o->weights_size), BYTES_TEXT(o->ram_size));
@@ -36,7 +37,9 @@ static void tell_weights(struct startup *s, const struct engine_opening *o) {
         if (s->told_usec && now - s->told_usec < TELL_USEC)
                 return;
         if (!s->told_usec && o->total >= LONG_READ)
-                LOG(LOG_INFO, "reading the weights of %s for its fingerprint: %s", s->model,
+                LOG_FIELDS(LOGGED_READS_WEIGHTS,
+                        ({"CONFAB_MODEL", s->model, 0}, {"CONFAB_BYTES", NULL, o->total}),
+                        "reading the weights of %s for its fingerprint: %s", s->model,
                         BYTES_TEXT(o->total));
         s->told_usec = now;
         notify_status("Starting: reading the weights, %s of %s", BYTES_TEXT(o->done),

@@ -25,11 +25,13 @@ int trusted_parse(struct trusted *ret, const char *list, struct err *e) {
                 return err_set(e, ERR_NOMEM, "no memory for trusted-users");
         for (char *word = strtok_r(copy, SEPARATORS, &rest); word;
                 word = strtok_r(NULL, SEPARATORS, &rest)) {
-                int r = uid_find(&t.uids[t.n], word, e);
+                bool optional = *word == '-' && word[1];
+                int r = uid_find(&t.uids[t.n], word + optional, e);
 
-                if (r < 0)
+                if (r == 0)
+                        t.n++;
+                else if (r != -ERR_INVALID || !optional)
                         return err_wrap(e, r, "trusted-users");
-                t.n++;
         }
         *ret = t;
         t = TRUSTED_NULL;

@@ -8,6 +8,8 @@
  *    user whom the daemon runs as may name tenants of its own. Nobody else may do either.
  * 2. Who acts for another has no administrator's rights, whoever both are.
  * 3. Names become uids when the settings are read; each connection is judged once, when it says Hello.
+ * 4. A name that nobody has is a mistake, unless '-' stands before it: packages trust a user whom they are about to
+ *    make, and a reload finds that user.
  *
  * Loop thread only.
  */
@@ -23,7 +25,7 @@ struct trusted {
 };
 #define TRUSTED_NULL ((struct trusted){})
 
-/* @list: names and uids with spaces or commas between them, or NULL. @ret is TRUSTED_NULL before, and stays
+/* @list: names and uids with spaces or commas between them, each may have '-' before it; or NULL. @ret is TRUSTED_NULL before, and stays
  * so on failure: -ERR_INVALID, -ERR_NOMEM. */
 int trusted_parse(struct trusted *ret, const char *list, struct err *e);
 void trusted_deinit(struct trusted *t);

@@ -83,5 +83,5 @@ void unavailable_serve(struct unavailable *u, const struct err *why) {
         list_init(&d->streams);
         take_sockets(u, &d->listeners);
         if (refuse_all(d, &e) < 0)
-                LOG_ERROR(LOG_WARNING, &e, "clients cannot be told");
+                LOG_ERROR(LOGGED_SHORT_OF_RESOURCES, &e, "clients cannot be told");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/users.h"
+#include "base/clock.h"
 #include "daemon/groups.h"
 #include "base/err.h"
 #include "base/map.h"
@@ -120,6 +121,15 @@ void users_forget(struct users *users, uint64_t owner, bool all_tenants) {
                 if (user->owner == owner ||
                         (all_tenants && owner_uid(user->owner) == owner_uid(owner)))
                         user->figures = (struct user_figures){0};
+}
+
+bool users_tell_limit(struct user *user) {
+        uint64_t now = clock_monotonic_usec();
+
+        if (user->limit_told_usec && now - user->limit_told_usec < USERS_TELL_USEC)
+                return false;
+        user->limit_told_usec = now;
+        return true;
 }
 
 /* Whether @user, who may have @max, has too many connections already. */

@@ -23,6 +23,7 @@ struct err;
 struct map;
 
 #define USERS_IDLE_MAX 4096
+#define USERS_TELL_USEC (600 * 1000000ull)
 
 /* Since the daemon started, in requests and tokens. */
 struct user_figures {
@@ -37,8 +38,9 @@ struct user {
         struct share io;          /* bytes of buffers */
         size_t n_streams;         /* exports and imports in the stream (streams.h) */
         struct user_figures figures;
-        char *tenant;   /* the label of the owner's tenant, owned, or NULL */
-        uint32_t *gids; /* [n_gids], owned */
+        uint64_t limit_told_usec; /* monotonic, or 0: users_tell_limit() */
+        char *tenant;             /* the label of the owner's tenant, owned, or NULL */
+        uint32_t *gids;           /* [n_gids], owned */
         size_t n_gids;
         bool knows_groups;
         struct list questions; /* they are asked for (groups.h) */
@@ -72,6 +74,8 @@ int users_set_tenant(struct user *user, const char *label, struct err *e);
 /* Find the limits that hold for @user now. True: it had limits, and those of RAM or disk are others
  * now. */
 bool users_limit(const struct users *users, const struct settings *s, struct user *user);
+/* Is it to be told that @user has reached a limit? At most once in USERS_TELL_USEC. */
+bool users_tell_limit(struct user *user);
 /* Count a connection of @user, who may have @max (which its limits say, as a rule): 0 or -ERR_LIMIT. */
 int users_admit(struct users *users, struct user *user, uint64_t max, struct err *e);
 /* A counted connection of @from, with @io bytes of buffers, becomes one of @to, who may have @max: 0, or

@@ -114,3 +114,21 @@ confab_fetch_axe() {
         fi
         rm -rf "$made"
 }
+
+# confab_fetch_prometheus: Debian's Prometheus, with which tests look at docs/monitoring, into the cache where they find it. It is not
+# installed, since the package starts a server that all of the network reaches. What cannot be fetched is said: the test is then skipped.
+confab_fetch_prometheus() {
+        local package made log=$PWD/${CONFAB_LOG_FOLDER:-build}/prometheus.log
+        package=$(python3 -B tests/gateway/prometheus.py)
+        [ -n "$package" ] || return 0
+        if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+                confab_say "no apt-get here to fetch $package with: the test that needs it is skipped"
+                return 0
+        fi
+        made=$(mktemp -d)
+        if ! confab_progress "fetching $package" "$log" env -C "$made" timeout 120 apt-get -q download "$package" ||
+                ! python3 -B tests/gateway/prometheus.py --keep "$made"/*.deb; then
+                confab_say "there is no $package: the test that needs it is skipped"
+        fi
+        rm -rf "$made"
+}

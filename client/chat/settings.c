@@ -5,49 +5,21 @@
  * command's options.
  */
 #include "client/chat/chat.h"
+#include "client/cli-sampling.h"
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #define TAGS_MAX 32
 
-enum kind { FLOAT, UINT, SEED };
-static const struct key {
-        const char *name;
-        uint32_t field; /* enum confab_sampling_field */
-        enum kind kind;
-        size_t offset; /* in struct confab_sampling */
-} keys[] = {
-        {"temperature", CONFAB_HAS_TEMPERATURE, FLOAT,
-                offsetof(struct confab_sampling, temperature)},
-        {"top-k", CONFAB_HAS_TOP_K, UINT, offsetof(struct confab_sampling, top_k)},
-        {"top-p", CONFAB_HAS_TOP_P, FLOAT, offsetof(struct confab_sampling, top_p)},
-        {"min-p", CONFAB_HAS_MIN_P, FLOAT, offsetof(struct confab_sampling, min_p)},
-        {"repetition-penalty", CONFAB_HAS_REPETITION_PENALTY, FLOAT,
-                offsetof(struct confab_sampling, repetition_penalty)},
-        {"presence-penalty", CONFAB_HAS_PRESENCE_PENALTY, FLOAT,
-                offsetof(struct confab_sampling, presence_penalty)},
-        {"frequency-penalty", CONFAB_HAS_FREQUENCY_PENALTY, FLOAT,
-                offsetof(struct confab_sampling, frequency_penalty)},
-        {"penalty-last-n", CONFAB_HAS_PENALTY_LAST_N, UINT,
-                offsetof(struct confab_sampling, penalty_last_n)},
-        {"seed", CONFAB_HAS_SEED, SEED, offsetof(struct confab_sampling, seed)},
-};
 static const char *const other_keys[] = {"max-tokens", "title", "tags"};
-
-static const struct key *find_key(const char *name, size_t n) {
-        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-                if (strlen(keys[i].name) == n && memcmp(keys[i].name, name, n) == 0)
-                        return &keys[i];
-        return NULL;
-}
 
 void chat_complete_key(struct chat *chat, const char *arg, struct line_words *ret) {
         char word[64];
 
-        for (size_t i = 0; i < ARRAY_SIZE(keys) + ARRAY_SIZE(other_keys); i++) {
+        for (size_t i = 0; i < N_SAMPLING_KEYS + ARRAY_SIZE(other_keys); i++) {
                 snprintf(word, sizeof(word), "%s=",
-                        i < ARRAY_SIZE(keys) ? keys[i].name : other_keys[i - ARRAY_SIZE(keys)]);
+                        i < N_SAMPLING_KEYS ? sampling_keys[i].name
+                                            : other_keys[i - N_SAMPLING_KEYS]);
                 if (strncmp(word, arg, strlen(arg)) == 0)
                         line_words_add(ret, word);
         }
@@ -55,29 +27,10 @@ void chat_complete_key(struct chat *chat, const char *arg, struct line_words *re
 
 /* ---- the present ones ---- */
 
-static void *value_of(struct confab_sampling *s, const struct key *key) {
-        return (char *)s + key->offset;
-}
-
-static void print_key(struct cli *cli, struct confab_sampling *s, const struct key *key) {
-        const void *value = value_of(s, key);
-
-        if (!(s->has & key->field))
-                return;
-        if (key->kind == FLOAT)
-                cli_printf(cli, "%s=%g\n", key->name, (double)*(const float *)value);
-        else
-                cli_printf(cli, "%s=%llu\n", key->name,
-                        key->kind == UINT ? *(const uint32_t *)value
-                                          : (unsigned long long)*(const uint64_t *)value);
-}
-
 static void print(struct cli *cli, const struct confab_conversation *c) {
-        struct confab_sampling s = c->sampling;
         const struct confab_about *about = c->about;
 
-        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-                print_key(cli, &s, &keys[i]);
+        sampling_print(cli, &c->sampling);
         if (about && about->title) {
                 cli_printf(cli, "title=");
                 cli_name(cli, about->title);
@@ -112,20 +65,16 @@ struct present {
 
 static void present_event(void *userdata, const struct confab_event *event) {
         struct present *p = userdata;
-        size_t n;
 
         if (event->kind != CONFAB_EVENT_CONVERSATION)
                 return;
         p->sampling = event->conversation->sampling;
-        n = p->sampling.n_biases;
-        p->biases = calloc(n + 1, sizeof(*p->biases));
+        p->biases = sampling_copy_biases(&p->sampling);
         p->failed = !p->biases;
-        if (n > 0 && p->biases)
-                memcpy(p->biases, p->sampling.biases, n * sizeof(*p->biases));
         p->sampling.biases = p->biases;
 }
 
-static const struct cli_option *option_of(const struct key *key) {
+static const struct cli_option *option_of(const struct sampling_key *key) {
         const struct cli_option *o = cli_sampling_options;
 
         while (o->name && strcmp(o->name, key->name) != 0)
@@ -134,22 +83,22 @@ static const struct cli_option *option_of(const struct key *key) {
 }
 
 /* Write what @s says into the sampling: 0 or CLI_USAGE. */
-static int take_value(
-        struct cli *cli, struct confab_sampling *to, const struct key *key, const char *s) {
+static int take_value(struct cli *cli, struct confab_sampling *to, const struct sampling_key *key,
+        const char *s) {
         const struct cli_option *o = option_of(key);
         uint64_t u;
         char *end;
         float f;
 
-        if (key->kind != FLOAT) {
+        if (key->kind != SAMPLING_FLOAT) {
                 if (!cli_parse_uint(s, o->max_uint, &u))
                         return cli_error(cli, CLI_USAGE, CLI_CODE_USAGE,
                                 "/set %s: '%s' is not a number from 0 to %llu", key->name, s,
                                 (unsigned long long)o->max_uint);
-                if (key->kind == UINT)
-                        *(uint32_t *)value_of(to, key) = (uint32_t)u;
+                if (key->kind == SAMPLING_U32)
+                        *(uint32_t *)sampling_value(to, key) = (uint32_t)u;
                 else
-                        *(uint64_t *)value_of(to, key) = u;
+                        *(uint64_t *)sampling_value(to, key) = u;
                 return 0;
         }
         f = strtof(s, &end);
@@ -157,11 +106,11 @@ static int take_value(
                 return cli_error(cli, CLI_USAGE, CLI_CODE_USAGE,
                         "/set %s: '%s' is not a number from %g to %g", key->name, s, o->min,
                         o->max);
-        *(float *)value_of(to, key) = f;
+        *(float *)sampling_value(to, key) = f;
         return 0;
 }
 
-static int set_sampling(struct chat *chat, const struct key *key, const char *value) {
+static int set_sampling(struct chat *chat, const struct sampling_key *key, const char *value) {
         struct confab_request r = chat_request(chat, CONFAB_GET);
         struct present p = {0};
         int status = cli_call(chat->cli, &r, present_event, &p);
@@ -228,7 +177,7 @@ static int set_tags(struct chat *chat, const char *value) {
 int chat_set(struct chat *chat, const char *arg) {
         const char *eq = strchr(arg, '='), *value = eq ? eq + 1 : "";
         size_t n = eq ? (size_t)(eq - arg) : strlen(arg);
-        const struct key *key = find_key(arg, n);
+        const struct sampling_key *key = sampling_find(arg, n);
         struct confab_about title = {.title = value};
 
         if (!*arg)

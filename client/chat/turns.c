@@ -103,59 +103,24 @@ int chat_regenerate(struct chat *chat, const char *arg) {
         return cli_regenerate(chat->cli, number_of(chat, number), &r);
 }
 
-/* The text of the user's newest message. */
-struct newest {
-        char *text; /* or NULL */
-};
-
-/* A text is bytes without a NUL behind them. */
-static char *copy_text(const struct confab_bytes *text) {
-        char *copy = calloc(1, text->size + 1);
-
-        if (copy && text->size > 0)
-                memcpy(copy, text->data, text->size);
-        return copy;
-}
-
-static void newest_event(void *userdata, const struct confab_event *event) {
-        const struct confab_conversation *c = event->conversation;
-        struct newest *newest = userdata;
-
-        if (event->kind != CONFAB_EVENT_CONVERSATION)
-                return;
-        for (size_t i = 0; i < c->n_turn_list; i++) {
-                const struct confab_turn *t = &c->turns[i];
-
-                if (t->role != CONFAB_ROLE_USER)
-                        continue;
-                free(newest->text);
-                newest->text = copy_text(&t->text);
-        }
-}
-
-static int find_newest(struct chat *chat, struct newest *newest) {
-        struct confab_request r = chat_request(chat, CONFAB_GET);
-
-        r.want_turns = true;
-        return cli_call(chat->cli, &r, newest_event, newest);
-}
-
 /* Without a text: the last message comes back to be edited, as a command that is not sent yet. */
 static int recall_message(struct chat *chat) {
-        struct newest newest = {0};
-        _cleanup_(freep) char *line = NULL;
-        int status = find_newest(chat, &newest);
+        _cleanup_(freep) char *text = NULL, *line = NULL;
+        char number[NUMBER_SIZE];
+        int status = cli_last_message(chat->cli, number_of(chat, number), &text);
 
-        if (status == 0 && !newest.text) {
+        if (status)
+                return status;
+        if (!text) {
                 cli_complain(chat->cli, "nothing was said yet");
-                status = CLI_FAILED;
+                return CLI_FAILED;
         }
-        if (status == 0 && asprintf(&line, "/edit %s", newest.text) < 0)
+        if (asprintf(&line, "/edit %s", text) < 0) {
                 line = NULL;
-        if (line)
-                line_begin_with(chat->line, line);
-        free(newest.text);
-        return status;
+                return cli_error(chat->cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
+        }
+        line_begin_with(chat->line, line);
+        return 0;
 }
 
 int chat_edit(struct chat *chat, const char *arg) {

@@ -322,7 +322,7 @@ static void on_model(void *userdata, const struct confab_event *event) {
                 return;
         }
         if (event->kind == CONFAB_EVENT_ERROR && is_gone(event->error))
-                line->backend->model.reachable = false;
+                backend_set_reachable(line->backend, false, event->error->message);
         pass_question(line->backend);
 }
 
@@ -456,6 +456,7 @@ int line_get(struct line **ret, struct backend *backend, const struct gateway_ow
         struct backend_figures *figures = &backend->backends->figures;
         size_t n;
         struct line *line = find_idle(backend, owner, &n);
+        struct err why;
         int r;
 
         if (line) {
@@ -472,11 +473,13 @@ int line_get(struct line **ret, struct backend *backend, const struct gateway_ow
         }
         if (figures->n_lines - figures->n_idle >= LINES_MAX)
                 return err_set(e, ERR_LIMIT, "%d requests are under way", LINES_MAX);
-        r = line_new(&line, backend, owner, e);
+        r = line_new(&line, backend, owner, &why);
         if (r < 0) {
                 figures->n_failed++;
                 if (r == -ERR_UNAVAILABLE)
-                        backend->model.reachable = false;
+                        backend_set_reachable(backend, false, why.msg);
+                if (e)
+                        *e = why;
                 return r;
         }
         figures->n_connects++;

@@ -27,7 +27,8 @@ struct backend {
         struct backends *backends;
         char *socket;
         struct backend_model model;
-        uint64_t known_usec; /* monotonic: when `model` was learned */
+        uint64_t known_usec;       /* monotonic: when `model` was learned */
+        bool told, told_reachable; /* the journal was told of the daemon; as what */
         bool one_system;
         struct meter meter;
         struct list lines;  /* all, idle ones too */
@@ -37,6 +38,8 @@ struct backend {
 
 /* Keep what a daemon has told of its model. */
 void backend_learn(struct backend *backend, const struct confab_model_info *info);
+/* The daemon was reached, or was not: @why is a few words. The journal is told of changes, and how it was first. */
+void backend_set_reachable(struct backend *backend, bool reachable, const char *why);
 /* Close all lines to a daemon that are not in use. */
 void backend_drop_idle(struct backend *backend);
 /* Likewise all; those in use have lost their owners' interest. */

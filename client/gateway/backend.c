@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "client/gateway/backend-private.h"
+#include "service/log.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,24 @@ void backend_learn(struct backend *backend, const struct confab_model_info *info
         copy_text(model->tokenizer, sizeof(model->tokenizer), info->tokenizer);
         copy_text(model->path, sizeof(model->path), info->path);
         backend->known_usec = clock_monotonic_usec();
+        backend_set_reachable(backend, true, NULL);
+}
+
+void backend_set_reachable(struct backend *backend, bool reachable, const char *why) {
+        const struct backend_model *model = &backend->model;
+
+        backend->model.reachable = reachable;
+        if (backend->told && backend->told_reachable == reachable)
+                return;
+        backend->told = true;
+        backend->told_reachable = reachable;
+        if (reachable)
+                LOG_FIELDS(LOGGED_DAEMON_BACK,
+                        ({"CONFAB_SOCKET", backend->socket, 0}, {"CONFAB_MODEL", model->path, 0}),
+                        "'%s' answers, with the model %s", backend->socket, model->path);
+        else
+                LOG_FIELDS(LOGGED_DAEMON_LOST, ({"CONFAB_SOCKET", backend->socket, 0}),
+                        "'%s' does not answer: %s", backend->socket, why);
 }
 
 /* Whether @name is @known, with or without @end behind it. */
@@ -123,9 +142,11 @@ static bool is_asked(const struct backends *backends) {
         return false;
 }
 
-static void probe_end(struct backend *backend, bool answered) {
+/* @why: words for what was no answer. */
+static void probe_end(struct backend *backend, bool answered, const char *why) {
         event_del(&backend->late);
-        backend->model.reachable = answered;
+        if (!answered)
+                backend_set_reachable(backend, false, why);
         backend->probe = line_put(backend->probe);
         if (!is_asked(backend->backends))
                 event_active(&backend->backends->settled, EV_TIMEOUT, 0);
@@ -136,29 +157,31 @@ static void on_answer(void *userdata, const struct confab_event *event) {
 
         if (event->kind == CONFAB_EVENT_MODEL_INFO)
                 backend_learn(backend, event->model_info);
-        probe_end(backend, event->kind == CONFAB_EVENT_MODEL_INFO);
+        probe_end(backend, event->kind == CONFAB_EVENT_MODEL_INFO,
+                event->kind == CONFAB_EVENT_ERROR ? event->error->message : "another answer came");
 }
 
 static void on_late(evutil_socket_t fd, short what, void *userdata) {
         (void)fd;
         (void)what;
-        probe_end(userdata, false);
+        probe_end(userdata, false, "no answer came in time");
 }
 
 static void probe_begin(struct backend *backend) {
         static const struct timeval late = {.tv_sec = BACKEND_ANSWER_SECONDS};
         const struct confab_request request = {.size = sizeof(request), .verb = CONFAB_MODEL_INFO};
         const struct gateway_owner self = {.uid = (uint32_t)geteuid()};
+        struct err e;
 
         if (backend->probe)
                 return;
-        if (line_get(&backend->probe, backend, &self, NULL) < 0) {
-                backend->model.reachable = false;
+        if (line_get(&backend->probe, backend, &self, &e) < 0) {
+                backend_set_reachable(backend, false, e.msg);
                 return;
         }
         if (event_add(&backend->late, &late) < 0 ||
                 line_submit(backend->probe, &request, on_answer, backend, NULL, NULL) < 0)
-                probe_end(backend, false);
+                probe_end(backend, false, "no memory to ask it");
 }
 
 static struct waiter *first_due(struct backends *backends) {

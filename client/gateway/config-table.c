@@ -4,6 +4,7 @@
 #include <syslog.h>
 
 static const struct setting_choice yes_no[] = {{"yes", 1}, {"no", 0}, {NULL, 0}};
+static const struct setting_choice off_on[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
 static const struct setting_choice log_levels[] = {{"error", LOG_ERR}, {"warning", LOG_WARNING},
         {"notice", LOG_NOTICE}, {"info", LOG_INFO}, {"debug", LOG_DEBUG}, {NULL, 0}};
 
@@ -139,6 +140,13 @@ static const struct setting table[] = {
                 .help = "Least important messages to log. What is said in conversations is never "
                         "logged.",
                 .reloadable = true},
+        {"request-log", SETTING_CHOICE, AT(request_log), .initial = "off", .choices = off_on,
+                .metavar = "OFF|ON",
+                .help = "Write a line (at the level info) for each request that has ended: method, "
+                        "route, status, user, times and bytes. Never what was said, nor tokens, "
+                        "nor "
+                        "names. See confab-journal(7).",
+                .reloadable = true},
         {"open", SETTING_FLAG, AT(open), .flag_only = true,
                 .help = "Show the page to the user who runs this: print its address with a new "
                         "token, and "
@@ -151,8 +159,9 @@ static const struct setting table[] = {
                 .help = "Read settings from this file first, then from the files FILE.d/*.conf by "
                         "their names."},
         {"defaults", SETTING_TEXT, AT(defaults), .metavar = "FILE", .flag_only = true,
-                .help = "Read settings from this file before those of --config, which may then be "
-                        "missing."},
+                .help = "Read settings from this file and from FILE.d/*.conf before those of "
+                        "--config, "
+                        "which may then be missing."},
 };
 
 const struct conf gateway_conf = {

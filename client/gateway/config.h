@@ -17,8 +17,9 @@ struct gateway_config {
         uint64_t max_header, max_body, max_bodies, max_import; /* bytes */
         uint64_t output_high, output_low;                      /* bytes */
         uint64_t header_timeout, body_timeout, idle_timeout, write_timeout, stop_timeout; /* usec */
-        uint64_t log_level; /* syslog priority */
-        uint64_t open;      /* 0 or 1 */
+        uint64_t log_level;   /* syslog priority */
+        uint64_t open;        /* 0 or 1 */
+        uint64_t request_log; /* 0 or 1 */
         bool given[CONF_MAX_SETTINGS];
 };
 #define GATEWAY_CONFIG_NULL ((struct gateway_config){})

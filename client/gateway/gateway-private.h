@@ -18,6 +18,7 @@ struct gateway_options {
         struct backends *backends;   /* borrowed */
         struct page_folders page;    /* borrowed */
         struct show *show;           /* borrowed; NULL: without --open */
+        bool request_log;
 };
 
 #define GATEWAY_MAX_DIALECTS 16
@@ -44,6 +45,10 @@ const struct metrics_answers *gateway_answers(const struct gateway *gateway, siz
 /* For whom the request of @call acts: 0, -ERR_PERMISSION (no token, or an unknown one), -ERR_INVALID (the tenant), -ERR_CONFLICT (the tenant is not
  * the token's). */
 int gateway_find_owner(struct gateway_call *call, struct err *e);
+/* The line of the request log for a request that has ended. @route NULL: it came to none; @owner NULL: it was refused before it was
+ * known whose it is. */
+void gateway_log_request(const struct http_exchange *exchange, const struct gateway_route *route,
+        const struct gateway_owner *owner, const struct http_summary *summary);
 /* A body for a status that is said before a route is known. */
 int gateway_plain_error(
         struct buf *out, unsigned status, const char *code, const char *message, const char *param);

@@ -233,6 +233,16 @@ static void answered(void *userdata, const struct http_exchange *exchange, unsig
                         gateway->answers[i].n[status / 100]++;
 }
 
+static void ended(
+        void *userdata, const struct http_exchange *exchange, const struct http_summary *summary) {
+        const struct admitted *admitted = http_context(exchange);
+        const struct gateway *gateway = userdata;
+
+        if (gateway->options.request_log)
+                gateway_log_request(exchange, admitted ? admitted->route : NULL,
+                        admitted ? &admitted->call.owner : NULL, summary);
+}
+
 const struct metrics_answers *gateway_answers(const struct gateway *gateway, size_t *ret_n) {
         *ret_n = gateway->n_dialects;
         return gateway->answers;
@@ -257,8 +267,11 @@ static size_t refusal(void *userdata, const char *path, unsigned status, const c
 
 int gateway_new(struct gateway **ret, struct event_base *base,
         const struct gateway_options *options, struct err *e) {
-        static const struct http_handlers handlers = {
-                .admit = admit, .handle = handle, .refusal = refusal, .answered = answered};
+        static const struct http_handlers handlers = {.admit = admit,
+                .handle = handle,
+                .refusal = refusal,
+                .answered = answered,
+                .ended = ended};
         struct gateway *gateway = calloc(1, sizeof(*gateway));
         int r;
 
@@ -279,6 +292,7 @@ int gateway_new(struct gateway **ret, struct event_base *base,
 void gateway_take_options(struct gateway *gateway, const struct gateway_options *options) {
         gateway->options.settings = options->settings;
         gateway->options.origins = options->origins;
+        gateway->options.request_log = options->request_log;
         gateway->options.tenant_header = options->tenant_header;
 }
 

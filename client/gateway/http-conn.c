@@ -151,6 +151,10 @@ void conn_free(struct http_conn *conn) {
         close(conn->fd);
         if (exchange && exchange->ops.closed)
                 exchange->ops.closed(exchange->userdata);
+        if (exchange) {
+                exchange->aborted = true;
+                exchange_tell(exchange);
+        }
         exchange_free(exchange);
         list_unlink(&conn->link);
         list_unlink(&conn->dirty);

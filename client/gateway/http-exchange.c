@@ -5,6 +5,7 @@
  * A body's memory grows with what has come, not with what was announced, and is charged to the server before it is
  * allocated.
  */
+#include "base/clock.h"
 #include "base/util.h"
 #include "client/gateway/http-private.h"
 #include "service/uid.h"
@@ -17,6 +18,7 @@ struct http_exchange *exchange_new(struct http_conn *conn, struct http_head *hea
         if (!exchange)
                 return NULL;
         exchange->conn = conn;
+        exchange->began_usec = clock_monotonic_usec();
         exchange->head = *head;
         *head = HTTP_HEAD_NULL;
         exchange->chunks = HTTP_CHUNKS_NULL;
@@ -44,6 +46,22 @@ struct http_exchange *exchange_free(struct http_exchange *exchange) {
         buf_deinit(&exchange->fields);
         free(exchange);
         return NULL;
+}
+
+void exchange_tell(const struct http_exchange *exchange) {
+        const struct http_server *server = exchange->conn->server;
+        struct http_summary summary = {.status = exchange->status,
+                .complete = exchange->status > 0 && !exchange->aborted &&
+                            exchange->conn->state != CONN_DEAD,
+                .bytes_in = exchange->bytes_in,
+                .bytes_out = exchange->bytes_out};
+
+        if (!server->handlers.ended)
+                return;
+        summary.usec = clock_monotonic_usec() - exchange->began_usec;
+        if (exchange->status > 0)
+                summary.first_usec = exchange->answered_usec - exchange->began_usec;
+        server->handlers.ended(server->userdata, exchange, &summary);
 }
 
 /* Room for @size bytes of body and a NUL. */
@@ -93,6 +111,7 @@ int exchange_add_body(
         if (size > max - exchange_body_size(exchange))
                 return err_set(e, ERR_TOO_LARGE, "the body is longer than %llu bytes",
                         (unsigned long long)max);
+        exchange->bytes_in += size;
         if (exchange->sink)
                 return sink(exchange, data, size);
         r = reserve(exchange, exchange->body_size + size, e);

@@ -106,7 +106,9 @@ struct http_exchange {
         struct buf fields; /* of the answer */
         struct http_answer_ops ops;
         void *userdata, *context;
-        bool begun, chunked, was_slow;
+        bool begun, chunked, was_slow, aborted;
+        unsigned status; /* of the answer, 0: it has not begun */
+        uint64_t began_usec, answered_usec, bytes_in, bytes_out; /* of struct http_summary */
         bool awaits_all; /* `drained` is called when nothing is queued */
 };
 
@@ -221,6 +223,8 @@ void deadline_start(struct http_conn *conn, enum deadline deadline);
 /* @head becomes the exchange's. NULL without memory. */
 struct http_exchange *exchange_new(struct http_conn *conn, struct http_head *head);
 struct http_exchange *exchange_free(struct http_exchange *exchange);
+/* Tell the server's owner that it ends. */
+void exchange_tell(const struct http_exchange *exchange);
 /* The longest body that it takes. */
 uint64_t exchange_max_body(const struct http_exchange *exchange);
 /* What of the body has come. */

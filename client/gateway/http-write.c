@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Answers: from the handler's calls to bytes on a connection. */
+#include "base/clock.h"
 #include "base/util.h"
 #include "client/gateway/http-private.h"
 #include <errno.h>
@@ -53,6 +54,10 @@ static int put_status(struct http_conn *conn, unsigned status, const char *type)
         struct http_server *server = conn->server;
         int r;
 
+        if (conn->exchange) {
+                conn->exchange->status = status;
+                conn->exchange->answered_usec = clock_monotonic_usec();
+        }
         if (server->handlers.answered)
                 server->handlers.answered(server->userdata, conn->exchange, status);
         r = buf_printf(&conn->out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, reason(status),
@@ -64,6 +69,8 @@ static int put_status(struct http_conn *conn, unsigned status, const char *type)
 
 /* The answer is in @out as far as there is one. */
 static void end_exchange(struct http_conn *conn, bool keep) {
+        if (conn->exchange)
+                exchange_tell(conn->exchange);
         conn->exchange = exchange_free(conn->exchange);
         if (conn->state != CONN_DEAD)
                 conn->state = CONN_FLUSH;
@@ -150,6 +157,9 @@ void http_reply(struct http_exchange *exchange, unsigned status, const char *typ
                 r = put_fields(exchange, keep);
         if (r == 0 && exchange->head.method != HTTP_HEAD && size > 0)
                 r = buf_append(&conn->out, body, size);
+        if (exchange->head.method != HTTP_HEAD)
+                exchange->bytes_out = size;
+        exchange->aborted = r < 0;
         end_exchange(conn, keep);
         if (r < 0)
                 conn_kill(conn);
@@ -183,6 +193,7 @@ void http_writev(struct http_exchange *exchange, const struct iovec *pieces, siz
         /* An empty chunk would be the end. */
         if (size == 0 || exchange->head.method == HTTP_HEAD || conn->state == CONN_DEAD)
                 return;
+        exchange->bytes_out += size;
         if (exchange->chunked)
                 r = buf_printf(&conn->out, "%zx\r\n", size);
         for (size_t i = 0; i < n && r == 0; i++)
@@ -208,6 +219,7 @@ void http_end(struct http_exchange *exchange) {
 
         if (!dead && exchange->chunked && exchange->head.method != HTTP_HEAD)
                 dead = buf_append_str(&conn->out, "0\r\n\r\n") < 0;
+        exchange->aborted = dead;
         end_exchange(conn, exchange->head.keep);
         if (dead)
                 conn_kill(conn);
@@ -220,6 +232,7 @@ void http_abort(struct http_exchange *exchange) {
         /* An answer without chunks ends with its connection: only a reset says that it is not complete. */
         if (exchange->begun && !exchange->chunked && conn->tcp)
                 (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+        exchange->aborted = true;
         end_exchange(conn, false);
         conn_kill(conn);
 }

@@ -57,6 +57,15 @@ struct http_limits {
                 .idle_usec = 300000000,                                                            \
                 .write_usec = 600000000})
 
+/* What became of an exchange. */
+struct http_summary {
+        unsigned status; /* 0: there was no answer */
+        bool complete;   /* the answer was handed over in whole */
+        uint64_t usec,
+                first_usec; /* since the head was read, until the end; until the answer began, or 0 */
+        uint64_t bytes_in, bytes_out; /* of bodies */
+};
+
 struct http_handlers {
         /* A head was read; a body may follow. It may answer, which refuses the body: then `handle` is not
          * called. http_set_ops() is for `handle`. NULL: everybody may go on. */
@@ -70,6 +79,9 @@ struct http_handlers {
                 char *ret, size_t max, const char **ret_type);
         /* An answer has begun; or NULL. @exchange NULL: to what is no request. */
         void (*answered)(void *userdata, const struct http_exchange *exchange, unsigned status);
+        /* An exchange has ended, however it did; or NULL. It may be looked at, and is freed behind the call. */
+        void (*ended)(void *userdata, const struct http_exchange *exchange,
+                const struct http_summary *summary);
 };
 
 /* @base must know edges and closed peers (EV_FEATURE_ET, EV_FEATURE_EARLY_CLOSE: epoll does). @limits and @handlers

@@ -20,24 +20,35 @@ static int print_help(void) {
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static void tell_ready(const struct serve *serve) {
+        const char *socket = serve->listeners.path ? serve->listeners.path
+                             : serve->config->open ? "TCP"
+                                                   : "sockets passed in";
+
+        LOG_FIELDS(LOGGED_READY,
+                ({"CONFAB_VERSION", CONFAB_VERSION, 0}, {"CONFAB_SOCKET", socket, 0}),
+                "confab-gateway %s answers on %s", CONFAB_VERSION, socket);
+}
+
 static int run(struct gateway_config *config, int argc, char **argv) {
         _cleanup_(serve_deinit) struct serve serve = SERVE_NULL;
         struct err e = {};
+        int r;
 
         if (serve_init(&serve, config, argc, argv, &e) < 0) {
-                LOG_ERROR(LOG_ERR, &e, "cannot start");
+                LOG_ERROR(LOGGED_CANNOT_START, &e, "cannot start");
                 return EXIT_CANNOT_START;
         }
-        LOG(LOG_INFO, "confab-gateway %s answers on %s", CONFAB_VERSION,
-                serve.listeners.path ? serve.listeners.path
-                : config->open       ? "TCP"
-                                     : "sockets passed in");
-        if (serve_run(&serve, &e) < 0) {
-                LOG_ERROR(LOG_ERR, &e, "event loop");
-                return EXIT_FAILURE;
-        }
-        LOG(LOG_INFO, "stopped");
-        return EXIT_SUCCESS;
+        if (log_start(serve.base, &e) < 0)
+                LOG_ERROR(LOGGED_SHORT_OF_RESOURCES, &e, "the journal is written to directly");
+        tell_ready(&serve);
+        r = serve_run(&serve, &e);
+        if (r < 0)
+                LOG_ERROR(LOGGED_LOOP_FAILED, &e, "event loop");
+        else
+                LOG(LOGGED_STOPPED, "stopped");
+        log_stop();
+        return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {
@@ -49,7 +60,7 @@ int main(int argc, char **argv) {
         /* Writes to peers that went are noticed by their result. */
         signal(SIGPIPE, SIG_IGN);
         if (conf_load(&gateway_conf, &config, argc, argv, &action, &e) < 0) {
-                LOG(LOG_ERR, "%s", e.msg);
+                LOG_ERROR(LOGGED_SETTINGS_WRONG, &e, "%s", "");
                 return EXIT_USAGE;
         }
         switch (action) {

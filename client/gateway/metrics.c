@@ -4,20 +4,17 @@
 #include "base/util.h"
 #include "client/gateway/gateway-private.h"
 #include "client/gateway/own.h"
+#include "client/stats-copy.h"
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#define MAX_STATS 1024
-
 /* A daemon that is asked. */
 struct asked {
         struct scrape *scrape;
         struct line *line;          /* NULL: it has answered, or failed */
-        struct metrics_stat *stats; /* [n], owned */
-        size_t n;
-        bool up;
+        struct confab_stats *stats; /* owned */
 };
 
 struct scrape {
@@ -58,10 +55,9 @@ static int write_scrape(struct buf *out, struct scrape *scrape) {
                 const struct asked *asked = &scrape->asked[i];
                 struct backend *backend = backends_at(backends, i);
 
-                daemons[i] = (struct metrics_daemon){.model = backend_model(backend)->name,
-                        .up = asked->up,
-                        .stats = asked->stats,
-                        .n_stats = asked->n,
+                daemons[i] = (struct metrics_daemon){.told = {.model = backend_model(backend)->name,
+                                                             .up = asked->stats != NULL,
+                                                             .stats = asked->stats},
                         .meter = *backend_meter(backend)};
         }
         r = metrics_write(
@@ -88,29 +84,13 @@ static void reply(struct scrape *scrape) {
 
 /* ---- asking ---- */
 
-/* Without memory the daemon counts as down: what it said is not known. */
-static void keep_stats(struct asked *asked, const struct confab_stats *stats) {
-        size_t n = MIN(stats->n_stats, (size_t)MAX_STATS);
-
-        asked->stats = calloc(n + 1, sizeof(*asked->stats));
-        for (size_t i = 0; asked->stats && i < n; i++) {
-                struct metrics_stat *stat = &asked->stats[asked->n];
-
-                if (strlen(stats->stats[i].name) >= sizeof(stat->name))
-                        continue;
-                snprintf(stat->name, sizeof(stat->name), "%s", stats->stats[i].name);
-                stat->value = stats->stats[i].value;
-                asked->n++;
-        }
-        asked->up = asked->stats != NULL;
-}
-
 static void on_stats(void *userdata, const struct confab_event *event) {
         struct asked *asked = userdata;
         struct scrape *scrape = asked->scrape;
 
-        if (event->kind == CONFAB_EVENT_STATS)
-                keep_stats(asked, event->stats);
+        /* Without memory the daemon counts as down: what it said is not known. */
+        if (event->kind == CONFAB_EVENT_STATS && !asked->stats)
+                asked->stats = stats_copy(event->stats);
         if (!event->final)
                 return;
         asked->line = line_put(asked->line);
@@ -127,7 +107,8 @@ static void on_closed(void *userdata) {
 }
 
 static void ask(struct scrape *scrape, size_t i) {
-        const struct confab_request request = {.size = sizeof(request), .verb = CONFAB_STATS};
+        const struct confab_request request = {
+                .size = sizeof(request), .verb = CONFAB_STATS, .want_users = true};
         struct backend *backend = backends_at(gateway_backends(scrape->call->gateway), i);
         struct asked *asked = &scrape->asked[i];
 

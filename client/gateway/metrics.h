@@ -4,16 +4,16 @@
  * /metrics: figures in Prometheus' text format, version 0.0.4.
  *
  *      metrics.c        asks the daemons for Stats, each over a line of the caller
- *      metrics-write.c  figures -> text (pure)
+ *      metrics-write.c  the gateway's figures -> text (pure); those of daemons are written by client/prometheus.c
  *
  * 1. Whoever asks sees of a daemon what it tells that user, and of the gateway, whose figures are those of all users,
  *    only what the gateway's own user (without a tenant) and root see.
  * 2. A daemon that does not answer in METRICS_ANSWER_SECONDS is down; the others are told.
- * 3. Samples of one name stand together, and no label twice: daemons have their number beside the model's name.
  */
 #include "base/buf.h"
 #include "client/gateway/backend.h"
 #include "client/gateway/http.h"
+#include "client/prometheus.h"
 
 #define METRICS_ANSWER_SECONDS 5
 
@@ -22,16 +22,9 @@ void metrics_handle(struct gateway_call *call);
 
 /* ---- metrics-write.c ---- */
 
-struct metrics_stat {
-        char name[64];
-        uint64_t value;
-};
 /* A daemon's figures. */
 struct metrics_daemon {
-        const char *model; /* or "" */
-        bool up;
-        const struct metrics_stat *stats; /* [n_stats] */
-        size_t n_stats;
+        struct prometheus_daemon told; /* what it has told */
         struct meter meter;
 };
 /* Answers of a dialect by the hundreds of their statuses: [1] 1xx ... */

@@ -394,6 +394,9 @@ const struct own_field own_fields[] = {
         {"tag", OWN_TEXT, V(LIST), AT(tag)},
         {"search", OWN_TEXT, V(LIST), AT(search)},
         {"all_users", OWN_FLAG, V(LIST) | V(WATCH), AT(all_users)},
+        {"with_users", OWN_FLAG, V(STATS), AT(want_users)},
+        {"uid", OWN_U32, V(STATS), HAS(uid)},
+        {"tenant", OWN_TEXT, V(STATS), AT(tenant)},
 
         {"position", OWN_U32, V(ATTACH), HAS(at_position)},
         {"off", OWN_FLAG, V(PUBLISH), AT(off)},

@@ -52,6 +52,7 @@ static struct gateway_options options_of(struct serve *serve) {
                         .write_usec = config->write_timeout},
                 .origins = {.hosts = config->allow_hosts, .origins = config->allow_origins},
                 .tenant_header = config->tenant_header,
+                .request_log = config->request_log,
                 .tokens = &serve->tokens,
                 .backends = serve->backends,
                 .page = {.files = serve->page, .libs = config->page_libs},
@@ -112,24 +113,39 @@ static int take_tokens(struct serve *serve, struct err *e) {
         return 0;
 }
 
+/* @before: a copy of the settings; NULL: there was no memory for one. */
+static void tell_reloaded(const struct serve *serve, const struct gateway_config *before) {
+        char names[512] = "";
+        size_t n = 0;
+
+        if (before)
+                n = conf_list_changes(&gateway_conf, before, serve->config, names, sizeof(names));
+        LOG_FIELDS(LOGGED_RELOADED, ({"CONFAB_COUNT", NULL, n}, {"CONFAB_SETTING", names, 0}),
+                "settings reloaded%s%s", n > 0 ? ": " : "", names);
+}
+
 static void reload(struct serve *serve) {
+        _cleanup_(gateway_config_deinit) struct gateway_config before = GATEWAY_CONFIG_NULL;
+        bool is_copied;
         const char *ignored = NULL;
         struct gateway_options options;
         struct err e;
 
         notify_reloading();
+        is_copied = conf_copy(&gateway_conf, &before, serve->config, NULL) == 0;
         if (conf_reload(&gateway_conf, serve->config, serve->argc, serve->argv, &ignored, &e) < 0) {
-                LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
+                LOG_ERROR(LOGGED_RELOAD_REFUSED, &e, "settings stay as they were");
         } else {
                 log_set_level((int)serve->config->log_level);
                 options = options_of(serve);
                 gateway_take_options(serve->gateway, &options);
-                LOG(LOG_INFO, "settings reloaded");
+                tell_reloaded(serve, is_copied ? &before : NULL);
                 if (ignored)
-                        LOG(LOG_WARNING, "%s takes effect after a restart", ignored);
+                        LOG_FIELDS(LOGGED_NEEDS_RESTART, ({"CONFAB_SETTING", ignored, 0}),
+                                "%s takes effect after a restart", ignored);
         }
         if (take_tokens(serve, &e) < 0)
-                LOG_ERROR(LOG_ERR, &e, "tokens stay as they were");
+                LOG_ERROR(LOGGED_TOKENS_REFUSED, &e, "tokens stay as they were");
         notify_ready();
 }
 
@@ -148,19 +164,19 @@ static void stop(struct serve *serve) {
                 event_base_loopbreak(serve->base);
                 return;
         }
-        LOG(LOG_INFO, "stopping");
+        LOG(LOGGED_STOPPING, "stopping");
         serve->stopping = true;
         notify_stopping();
         listeners_close(&serve->listeners);
         if (event_add(serve->stop_timer, &t) < 0)
-                LOG(LOG_WARNING, "no memory for a timer: stop-timeout does not hold");
+                LOG(LOGGED_SHORT_OF_RESOURCES, "no memory for a timer: stop-timeout does not hold");
         http_server_stop(gateway_http(serve->gateway), on_stopped, serve);
 }
 
 static void on_stop_timer(evutil_socket_t fd, short what, void *arg) {
         struct serve *serve = arg;
 
-        LOG(LOG_WARNING, "answers did not end within stop-timeout");
+        LOG(LOGGED_STOP_FORCED, "answers did not end within stop-timeout");
         event_base_loopbreak(serve->base);
 }
 
@@ -245,7 +261,9 @@ static int start_listening(struct serve *serve, struct err *e) {
                         return r;
                 }
                 if (listeners->is_tcp[i])
-                        LOG(LOG_INFO, "listening on %s", listeners_text(listeners, i).s);
+                        LOG_FIELDS(LOGGED_LISTENING,
+                                ({"CONFAB_SOCKET", listeners_text(listeners, i).s, 0}),
+                                "listening on %s", listeners_text(listeners, i).s);
         }
         return 0;
 }
@@ -334,7 +352,8 @@ static void raise_descriptors(const struct gateway_config *config) {
                         limit.rlim_cur = before;
         }
         if (limit.rlim_cur < config->max_connections + 256)
-                LOG(LOG_WARNING, "only %llu files may be open: connections beyond them wait",
+                LOG(LOGGED_SHORT_OF_RESOURCES,
+                        "only %llu files may be open: connections beyond them wait",
                         (unsigned long long)limit.rlim_cur);
 }
 
@@ -374,7 +393,7 @@ int serve_init(struct serve *serve, struct gateway_config *config, int argc, cha
         if (r < 0)
                 return r;
         if (!serve->page && !config->page)
-                LOG(LOG_INFO, "there is no page: '" CONFAB_PAGE "' is missing");
+                LOG(LOGGED_NO_PAGE, "there is no page: '" CONFAB_PAGE "' is missing");
         if (config->open)
                 r = show_page(serve, e);
         if (r == 0)

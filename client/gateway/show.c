@@ -122,7 +122,7 @@ void show_start_browser(struct show *show, const char *address) {
         if (!is_desktop())
                 return;
         if (make_word(code, &e) < 0 || tokens_add(&show->codes, code, geteuid(), &e) < 0) {
-                LOG_ERROR(LOG_WARNING, &e, "no browser is started");
+                LOG_ERROR(LOGGED_NO_BROWSER, &e, "no browser is started");
                 return;
         }
         show->codes_until_usec = clock_monotonic_usec() + SHOW_CODE_USEC;
@@ -130,7 +130,7 @@ void show_start_browser(struct show *show, const char *address) {
         r = sigaction(SIGCHLD, &forget, NULL) < 0 ? errno : spawn("xdg-open", link);
         if (r != 0) {
                 tokens_deinit(&show->codes);
-                LOG(LOG_INFO, "no browser is started: xdg-open: %s", strerror(r));
+                LOG(LOGGED_NO_BROWSER, "no browser is started: xdg-open: %s", strerror(r));
         }
 }
 

@@ -25,6 +25,9 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#define PASTE_ON "\x1b[?2004h"
+#define PASTE_OFF "\x1b[?2004l"
+
 void line_put(const char *s) {
         fputs(s, stdout);
         fflush(stdout);
@@ -83,7 +86,7 @@ struct line *line_new(const struct line_options *o) {
         l->complete = o->complete;
         l->userdata = o->userdata;
         l->history = line_history_new(o->history);
-        if (!l->history || terminal_take() < 0)
+        if (!l->history || terminal_take(TERMINAL_AT_ONCE) < 0)
                 return line_free(l);
         l->el = el_init("confab", stdin, stdout, stderr);
         if (!l->el)
@@ -163,13 +166,13 @@ enum line_outcome line_read(struct line *l, const char **ret) {
                 line_drop_typed(l); /* too late to stop anything */
         if (l->edits) { /* keys are keys before pastes are marked: a paste may have any of them */
                 el_set(l->el, EL_PREP_TERM, 1);
-                terminal_mark_pastes(true);
+                terminal_mark(PASTE_ON, PASTE_OFF);
         }
         do
                 there = read_part(l);
         while (there && !l->interrupted && l->text && goes_on(l));
         if (l->edits) {
-                terminal_mark_pastes(false);
+                terminal_mark(NULL, NULL);
                 terminal_note();
         }
         if (l->interrupted || !there) {

@@ -10,6 +10,9 @@
  * 2. What can wait (a new size, going on after a stop, the first SIGINT) sets a bit and wakes whoever polls.
  * 3. A write to the terminal may block (Ctrl-S); the mark that ends marking of pastes is not worth a program that
  *    can't be killed, so a handler writes it only if there is room. Nor does a handler wait for output to drain.
+ * 4. What paints is told of everything instead (TERMINAL_BETWEEN), and no handler touches the terminal. A STOP cannot be
+ *    seen coming; the CONT behind it makes the program take the terminal anew. Any other end (KILL, a crash) leaves the
+ *    terminal as it is: reset(1) helps, as with any program.
  */
 #include "client/line/terminal.h"
 #include "base/util.h"
@@ -23,15 +26,13 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define PASTE_ON "\x1b[?2004h"
-#define PASTE_OFF "\x1b[?2004l"
-
 static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, SIGINT};
 #define N_SIGNALS ARRAY_SIZE(signals)
 
 static struct {
-        volatile sig_atomic_t taken, lent, pastes;
-        struct termios before, modes[2]; /* modes[now] are what the program wants */
+        volatile sig_atomic_t taken, lent, between, ending;
+        const char *volatile on, *volatile off; /* marks, or NULL */
+        struct termios before, modes[2];        /* modes[now] are what the program wants */
         volatile sig_atomic_t now;
         struct sigaction old[N_SIGNALS];
         int wake[2];
@@ -48,13 +49,13 @@ static void set_modes(const struct termios *modes) {
 static void put_mark(const char *mark) {
         struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
 
-        if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
+        if (terminal.between || (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT)))
                 (void)!write(STDOUT_FILENO, mark, strlen(mark));
 }
 
 static void put_back(void) {
-        if (terminal.pastes)
-                put_mark(PASTE_OFF);
+        if (terminal.off)
+                put_mark(terminal.off);
         set_modes(&terminal.before);
 }
 
@@ -62,8 +63,8 @@ static void retake(void) {
         if (!terminal.taken || terminal.lent)
                 return;
         set_modes(&terminal.modes[terminal.now]);
-        if (terminal.pastes)
-                put_mark(PASTE_ON);
+        if (terminal.on)
+                put_mark(terminal.on);
 }
 
 void terminal_restore(void) {
@@ -124,7 +125,22 @@ static void on_news(int sig) {
         errno = saved;
 }
 
+static void on_any(int sig) {
+        int saved = errno;
+
+        if (sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+                terminal.ending = sig;
+        tell(sig == SIGCONT       ? TERMINAL_RESUMED
+                : sig == SIGINT   ? TERMINAL_INTERRUPTED
+                : sig == SIGTSTP  ? TERMINAL_STOPPING
+                : sig == SIGWINCH ? TERMINAL_RESIZED
+                                  : TERMINAL_ENDING);
+        errno = saved;
+}
+
 static void (*handler_of(int sig))(int) {
+        if (terminal.between)
+                return on_any;
         switch (sig) {
         case SIGTSTP:
                 return on_stop;
@@ -139,12 +155,13 @@ static void (*handler_of(int sig))(int) {
 
 /* ---- taking it ---- */
 
-int terminal_take(void) {
+int terminal_take(enum terminal_way way) {
         if (tcgetattr(STDIN_FILENO, &terminal.before) < 0)
                 return -1;
         if (terminal.wake[0] < 0 && pipe2(terminal.wake, O_CLOEXEC | O_NONBLOCK) < 0)
                 return -1;
         terminal.modes[terminal.now] = terminal.before;
+        terminal.between = way == TERMINAL_BETWEEN;
         terminal.taken = 1;
         for (size_t i = 0; i < N_SIGNALS; i++) {
                 struct sigaction action = {
@@ -163,7 +180,8 @@ void terminal_give_back(void) {
         put_back();
         for (size_t i = 0; i < N_SIGNALS; i++)
                 sigaction(signals[i], &terminal.old[i], NULL);
-        terminal.taken = terminal.pastes = terminal.lent = 0;
+        terminal.taken = terminal.lent = terminal.between = 0;
+        terminal.on = terminal.off = NULL;
 }
 
 void terminal_note(void) {
@@ -173,11 +191,14 @@ void terminal_note(void) {
                 terminal.now = next;
 }
 
-void terminal_mark_pastes(bool on) {
-        const char *mark = on ? PASTE_ON : PASTE_OFF;
-
-        terminal.pastes = on;
-        (void)!write(STDOUT_FILENO, mark, strlen(mark));
+void terminal_mark(const char *on, const char *off) {
+        terminal.on = NULL; /* a handler between these gives back what is there */
+        if (terminal.off)
+                (void)!write(STDOUT_FILENO, terminal.off, strlen(terminal.off));
+        terminal.off = off;
+        terminal.on = on;
+        if (on)
+                (void)!write(STDOUT_FILENO, on, strlen(on));
 }
 
 void terminal_lend(void) {
@@ -190,7 +211,17 @@ void terminal_reclaim(void) {
         retake();
 }
 
+void terminal_stop(void) {
+        put_back();
+        raise(SIGSTOP);
+        retake();
+}
+
 /* ---- news ---- */
+
+int terminal_ending(void) {
+        return terminal.ending;
+}
 
 int terminal_fd(void) {
         return terminal.wake[0];

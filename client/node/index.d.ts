@@ -454,6 +454,11 @@ export interface QuotaFields {
   cursor?: string;
   limit?: number;
 }
+export interface StatsFields {
+  withUsers?: boolean;
+  uid?: number;
+  tenant?: string;
+}
 export interface FindFields {
   messages: Message[];
   tools?: Json;
@@ -500,6 +505,38 @@ export interface UsersResult {
   users: User[];
   more?: boolean;
   cursor?: string;
+}
+export interface Stat {
+  name?: string;
+  value?: bigint;
+}
+export interface Histogram {
+  name?: string;
+  count?: bigint;
+  sumUsec?: bigint;
+  boundsUsec: bigint[];
+  buckets: bigint[];
+}
+export interface Rates {
+  seconds?: number;
+  prefilled?: number;
+  decoded?: number;
+  requests?: number;
+}
+export interface StatsResult {
+  stats: Stat[];
+  allUsers?: boolean;
+  version?: string;
+  startedUsec?: bigint;
+  uptimeUsec?: bigint;
+  timeUsec?: bigint;
+  sinceUsec?: bigint;
+  histograms: Histogram[];
+  rates: Rates[];
+  own?: User;
+  ownRates: Rates[];
+  users: User[];
+  moreUsers?: boolean;
 }
 export interface UserActed {
   conversations?: bigint;
@@ -627,6 +664,8 @@ export class Client {
   modelInfo(options?: Options): Promise<ModelInfoResult>;
   /** The figures by name. */
   stats(options?: Options): Promise<Record<string, bigint>>;
+  /** All that Stats tells: histograms, rates, users. */
+  figures(fields?: StatsFields, options?: Options): Promise<StatsResult>;
   quota(fields?: QuotaFields, options?: Options): Promise<Quotas>;
   publish(conversation: Ref, fields?: PublishFields, options?: Options): Promise<Conversation>;
   /** The bytes of the file. */

@@ -24,8 +24,10 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/figures.h"
+#include "base/histogram.h"
 #include "base/owner.h"
 #include "base/quota.h"
+#include "base/rates.h"
 #include "base/sampling.h"
 
 struct engine;
@@ -84,6 +86,7 @@ enum engine_isa {
 #define ENGINE_MAX_ACTIVE 256
 #define ENGINE_MAX_BATCH 65536
 #define ENGINE_MAX_LIST 256               /* conversations in one answer to LIST */
+#define ENGINE_STATS_USERS 1000           /* users in one answer to STATS */
 #define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
 #define ENGINE_MAX_TOOLS (256 << 10)      /* bytes of definitions of tools */
 #define ENGINE_MAX_CALLS 256              /* calls or results in one message */
@@ -548,7 +551,12 @@ struct engine_request {
         enum engine_user_order user_order;
         bool after_user; /* users: only those behind the owner after_owner, whose figure is after_value */
         uint64_t after_value, after_owner;
-        /* Act on user: of user @uid and all tenants, or (tenant) of this tenant. Users, if one_user: only these. */
+        /* Stats: also what is measured, and what the owner has; or (one_user) the user @uid; or (tenant) the tenant of this
+         * label of either. And (want_users) the users with the most RAM, at most ENGINE_STATS_USERS, of whom `known` says the
+         * same as for Users. */
+        bool want_meters, want_users;
+        /* Act on user: of user @uid and all tenants, or (tenant) of this tenant. Users, if one_user: only these.
+         * Stats: see above. */
         bool one_user;
         uint32_t uid;
         enum engine_user_act user_act;
@@ -687,6 +695,9 @@ struct engine_model_info {
         bool reasons;             /* replies may have reasoning that is marked */
 };
 
+/* Describe the model; the engine owns the strings. Any thread. */
+void engine_describe_model(struct engine *engine, struct engine_model_info *ret);
+
 /* Results of engine_look(). Sizes in bytes. */
 enum engine_register {
         ENGINE_REGISTER_NONE, /* none yet: engine_open() would make one */
@@ -722,6 +733,43 @@ struct engine_user {
         uint64_t n_requests;
         uint64_t used_usec; /* realtime: of the last change of a conversation; 0: there is none */
         struct engine_known known;
+};
+
+/* What is measured. A stage is counted when it is over, also of a request that is cancelled later. */
+enum engine_latency {
+        ENGINE_LATENCY_QUEUE,   /* continue, warm: from the request to its place */
+        ENGINE_LATENCY_RESTORE, /* from there until memory is back that was on disk, where some was */
+        ENGINE_LATENCY_PREFILL, /* from there until the prompt is computed, where something was to compute */
+        ENGINE_LATENCY_DECODE, /* from there to the last token, of replies that have tokens */
+        /* From one token of a reply to the next. Tokens that one step has brought (speculation) share its time. Not where the
+         * client did not read meanwhile. */
+        ENGINE_LATENCY_TOKEN,
+        /* The register's transaction for the turns of a continue, as the client waits for it: of the input, and of the
+         * reply. */
+        ENGINE_LATENCY_COMMIT,
+        ENGINE_LATENCY_FIRST_TOKEN, /* from the request to the first token of its reply */
+        ENGINE_LATENCIES
+};
+struct engine_meter {
+        struct histogram latencies[ENGINE_LATENCIES];
+        double rates[RATES_N_WINDOWS][RATE_N]; /* tokens or requests per second */
+        uint64_t since_usec; /* realtime: when counting began; 0: nothing was counted */
+};
+/* What an owner has now. */
+struct engine_holding {
+        uint64_t owner; /* OWNER_ANY: a tenant was named that nobody has named before; all is 0 */
+        uint32_t uid;
+        char tenant[ENGINE_NAME_MAX + 1]; /* the label that was given, or "" */
+        bool has_convs; /* n_convs and n_tokens are known: the register could be read */
+        uint64_t n_convs, n_tokens;
+        uint64_t ram_size;  /* of these; what two share counts twice */
+        uint64_t disk_size; /* that the owner pays for */
+        uint64_t n_requests;
+};
+/* Of all owners, and of one. */
+struct engine_meters {
+        struct engine_meter all, own;
+        struct engine_holding holding; /* the one's */
 };
 
 struct engine_stat {
@@ -775,8 +823,25 @@ enum engine_event_kind {
         ENGINE_DRAINED,      /* final: drain */
         ENGINE_CHECKED,      /* final: check */
         ENGINE_USED,         /* final: usage */
-        ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
-        ENGINE_STOPPED /* handle 0 */
+        ENGINE_LOG,          /* handle 0: something to put into the journal: `log` says what */
+        ENGINE_STOPPED       /* handle 0 */
+};
+
+/* What there is to tell; `err` has the words. How important it is, is for the daemon to say. */
+enum engine_log {
+        ENGINE_LOG_MIGRATED,     /* the register was of an older version */
+        ENGINE_LOG_HOUSEKEEPING, /* something of no consequence for conversations failed on the disk */
+        ENGINE_LOG_REGISTER_LOST,    /* a file of the register was removed by another program */
+        ENGINE_LOG_TURN_DAMAGED,     /* the register's tokens are not those that were written */
+        ENGINE_LOG_RECORDS_UNUSABLE, /* found when the spill files were opened */
+        ENGINE_LOG_RECORD_DAMAGED,   /* found when it was read; it has been forgotten */
+        ENGINE_LOG_SPILL_FAILS,      /* memory cannot be written; once until it works again */
+        ENGINE_LOG_SPILL_WORKS,      /* it works again */
+        ENGINE_LOG_USER_DISK,        /* the owner's own limit of disk refused memory */
+        ENGINE_LOG_IMPORT_COLD,      /* an import was taken without its memory */
+        ENGINE_LOG_WAITS,            /* a request waits for memory of the system */
+        ENGINE_LOG_ADMIN, /* an administrator (the owner) acts on another one's conversation */
+        ENGINE_N_LOGS
 };
 
 struct engine_event {
@@ -785,7 +850,6 @@ struct engine_event {
         bool final;
         struct err err; /* ERROR, LOG; CONV where n_not_kept > 0 */
         bool told;      /* ERROR: a LOG has reported this error, now or before */
-        int log_level;  /* LOG: syslog priority */
         /* FOUND: turns [0, at_turn) of `conv` are the first n_messages messages. Both are 0 if the request
          * names a conversation with which nothing agrees, or if there is none: conv.id is 0 then. */
         struct engine_found {
@@ -861,6 +925,10 @@ struct engine_event {
                 struct {
                         struct engine_stat *stats;
                         size_t n;
+                        struct engine_meters *meters; /* with want_meters, else NULL */
+                        struct engine_user *users;    /* [n_users], with want_users, else NULL */
+                        size_t n_users;
+                        bool more_users; /* there are others, with less in RAM */
                 } stats;
                 struct {
                         int fd; /* an unnamed file, read from 0; closed by engine_event_free() */
@@ -910,6 +978,11 @@ struct engine_event {
                         uint64_t n_requests; /* that were cancelled */
                 } drained;
                 struct engine_checked checked;
+                struct {
+                        enum engine_log what;
+                        uint64_t owner; /* OWNER_ANY: nobody in particular */
+                        uint64_t conv;  /* or 0 */
+                } log;
         };
 };
 

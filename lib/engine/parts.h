@@ -83,6 +83,7 @@ struct engine {
         struct disk *disk;
         struct memory *memory;
         struct desk *desk;
+        struct meters *meters; /* of the floor request, too */
         struct run *run;
         struct verb_state *verbs;
         struct front *front;

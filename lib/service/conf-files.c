@@ -4,11 +4,12 @@
  *
  * 1. The defaults of the distribution (--defaults) come first. An installation or an upgrade may
  *    replace that file at any time; no one else writes it.
- * 2. The administrator's file (--config) comes second. No installation ever writes it. It may be
- *    missing if there is a file of defaults or a drop-in; if it is the only file named, it must
- *    exist.
- * 3. The drop-ins come last: the files FILE.d/NAME.conf next to --config FILE, sorted by name in
- *    byte order. Names that begin with a dot are skipped.
+ * 2. What other packages add comes second: the drop-ins FILE.d/NAME.conf next to --defaults FILE.
+ * 3. The administrator's file (--config) comes third. No installation ever writes it. It may be
+ *    missing if there is a file of defaults or a drop-in of the administrator's; if it is the only file named, it
+ *    must exist.
+ * 4. The administrator's drop-ins come last: FILE.d/NAME.conf next to --config FILE.
+ * 5. Drop-ins are sorted by name in byte order. Names that begin with a dot are skipped.
  *
  * A later file wins, setting by setting.
  */
@@ -89,6 +90,8 @@ int conf_each_file(
 
         if (defaults)
                 r = fn(arg, defaults, e);
+        if (r == 0 && defaults)
+                r = each_dropin_of(defaults, fn, arg, &n, e);
         if (r < 0 || !config)
                 return r;
         there = access(config, F_OK) == 0 || errno != ENOENT;

@@ -170,3 +170,21 @@ int conf_print_value(struct buf *out, const void *settings, const struct setting
                 return buf_printf(out, "%llu", (unsigned long long)v);
         }
 }
+
+size_t conf_list_changes(
+        const struct conf *conf, const void *before, const void *after, char *ret, size_t size) {
+        size_t n = 0, at = 0;
+
+        ret[0] = '\0';
+        for (size_t i = 0; i < conf->n; i++) {
+                const struct setting *t = &conf->table[i];
+
+                if (conf_same(before, after, t))
+                        continue;
+                if (at < size)
+                        at += (size_t)snprintf(
+                                ret + at, size - at, "%s%s", n > 0 ? ", " : "", t->name);
+                n++;
+        }
+        return n;
+}

@@ -114,6 +114,11 @@ int conf_each_file(
  * The word has *ret_size bytes and no NUL behind it. */
 const char *conf_next_word(const char **at, size_t *ret_size);
 
+/* The names of the settings that have another value in @after than in @before, as "a, b", cut to @size bytes; returns how many
+ * they are. */
+size_t conf_list_changes(
+        const struct conf *conf, const void *before, const void *after, char *ret, size_t size);
+
 /* Texts made from the table: usage for --help, and man page sections (troff) of flags and of the
  * file. Return -ERR_NOMEM on failure. */
 int conf_print_help(const struct conf *conf, struct buf *out);

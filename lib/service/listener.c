@@ -212,7 +212,7 @@ static void on_connection(evutil_socket_t fd, short what, void *arg) {
                 if (errno == EINTR || errno == ECONNABORTED)
                         continue;
                 if (errno != EAGAIN) {
-                        LOG_PEER(LOG_WARNING, NULL, "cannot accept a connection: %s",
+                        LOG(LOGGED_SHORT_OF_RESOURCES, "cannot accept a connection: %s",
                                 strerror(errno));
                         pause_accepting(l);
                 }

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
+#include "service/log.h"
 #include "base/clock.h"
 #include "base/util.h"
-#include "service/log.h"
+#include "service/log-limit.h"
+#include "service/log-queue.h"
+#include "service/log-record.h"
+#include "service/loop.h"
+#include <event2/event.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
-#define SD_JOURNAL_SUPPRESS_LOCATION
-#include <systemd/sd-journal.h>
 #include <unistd.h>
 
 #define MESSAGE_MAX 1024
-#define N_FIELDS 9
 
 static const char *log_program = "confab";
 static int log_level = LOG_INFO;
 static bool to_journal;
+static struct log_limits limits;
+static struct event *timer; /* NULL: there is no loop */
 
 /* JOURNAL_STREAM names device and inode of the socket that the service manager connected. */
 static bool stderr_is_journal(void) {
@@ -34,114 +37,165 @@ void log_init(const char *program, int level) {
         log_program = program;
         log_level = level;
         to_journal = stderr_is_journal();
+        limits = (struct log_limits){};
 }
 
 void log_set_level(int level) {
         log_level = level;
 }
 
-struct fields {
-        struct iovec iov[N_FIELDS];
-        char text[N_FIELDS][MESSAGE_MAX + 16];
-        int n;
-};
-
-static void __attribute__((format(printf, 2, 3))) field(struct fields *f, const char *fmt, ...) {
-        va_list ap;
-        int n;
-
-        va_start(ap, fmt);
-        n = vsnprintf(f->text[f->n], sizeof(f->text[f->n]), fmt, ap);
-        va_end(ap);
-        if (n <= 0)
-                return;
-        f->iov[f->n].iov_base = f->text[f->n];
-        f->iov[f->n].iov_len = MIN((size_t)n, sizeof(f->text[f->n]) - 1);
-        f->n++;
+bool log_wants(enum logged what) {
+        return logged_table[what].level <= log_level;
 }
 
-static void write_journal(int level, const struct log_about *about, const char *message) {
-        struct fields f = {};
+/* ---- a line ---- */
 
-        field(&f, "MESSAGE=%s", message);
-        field(&f, "PRIORITY=%d", level);
-        field(&f, "SYSLOG_IDENTIFIER=%s", log_program);
-        if (about && about->err) {
-                field(&f, "CONFAB_ERROR=%s", err_code_name(about->err->code));
-                if (about->err->file) {
-                        field(&f, "CODE_FILE=%s", about->err->file);
-                        field(&f, "CODE_LINE=%d", about->err->line);
+static void add_about(struct log_record *record, const struct log_about *about) {
+        const struct err *err = about->err;
+
+        if (err && err->code != ERR_NONE) {
+                log_record_add(record, "CONFAB_ERROR=%s", err_code_name(err->code));
+                if (err->file) {
+                        log_record_add(record, "CODE_FILE=%s", err->file);
+                        log_record_add(record, "CODE_LINE=%d", err->line);
                 }
         }
-        if (about && about->uid >= 0)
-                field(&f, "CONFAB_UID=%lld", (long long)about->uid);
-        if (about && about->pid > 0)
-                field(&f, "CONFAB_PID=%lld", (long long)about->pid);
-        if (about && about->conversation)
-                field(&f, "CONFAB_CONVERSATION=%llu", (unsigned long long)about->conversation);
-        /* There is nowhere left to say that saying it failed. */
-        (void)sd_journal_sendv(f.iov, f.n);
+        if (about->owner != OWNER_ANY)
+                log_record_add(record, "CONFAB_UID=%u", owner_uid(about->owner));
+        if (about->acts)
+                log_record_add(record, "CONFAB_ACTOR_UID=%u", about->actor_uid);
+        if (about->tenant)
+                log_record_add(record, "CONFAB_TENANT=%s", about->tenant);
+        if (about->pid > 0)
+                log_record_add(record, "CONFAB_PID=%lld", (long long)about->pid);
+        if (about->conversation)
+                log_record_add(record, "CONFAB_CONVERSATION=%llu",
+                        (unsigned long long)about->conversation);
+        for (size_t i = 0; i < about->n_fields; i++) {
+                const struct log_field *field = &about->fields[i];
+
+                if (field->text)
+                        log_record_add(record, "%s=%s", field->name, field->text);
+                else
+                        log_record_add(
+                                record, "%s=%llu", field->name, (unsigned long long)field->number);
+        }
 }
 
-static void write_stderr(int level, const char *message) {
-        static const char *const names[] = {
-                "emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"};
-        char line[MESSAGE_MAX + 64];
-        int n = snprintf(
-                line, sizeof(line), "%.30s: %s: %s\n", log_program, names[level & 7], message);
-
-        if (n > 0 && write(STDERR_FILENO, line, MIN((size_t)n, sizeof(line) - 1)) < 0)
-                return;
-}
-
-void log_write(int level, const struct log_about *about, const char *fmt, ...) {
+static void __attribute__((format(printf, 4, 0)))
+write_line(int level, const char *id, const struct log_about *about, const char *fmt, va_list ap) {
         char message[MESSAGE_MAX];
-        va_list ap;
+        struct log_record record;
         size_t n;
 
-        if (level > log_level)
-                return;
-        va_start(ap, fmt);
         vsnprintf(message, sizeof(message), fmt, ap);
-        va_end(ap);
         n = strlen(message);
-        if (about && about->err)
+        if (about && about->err && about->err->msg[0])
                 snprintf(message + n, sizeof(message) - n, "%s%s", n ? ": " : "", about->err->msg);
-        /* Names and paths come from elsewhere: one message stays one line. */
+        /* Paths and labels come from elsewhere. */
         for (char *p = message; *p; p++)
                 if ((unsigned char)*p < 0x20 || *p == 0x7f)
                         *p = ' ';
-        if (to_journal)
-                write_journal(level, about, message);
+        log_record_begin(&record, log_program, level, message, id);
+        if (about)
+                add_about(&record, about);
+        if (log_queue_is_on())
+                log_queue_put(&record);
         else
-                write_stderr(level, message);
+                log_record_write(to_journal, log_program, level, record.text, record.n);
 }
 
-/* Counts of recent messages that one user provoked. The first bucket is for messages about no user;
- * users whose numbers fall into the same bucket share it. */
-struct bucket {
-        uint64_t since;
-        unsigned n, suppressed;
-};
+static void __attribute__((format(printf, 3, 4)))
+write_event(enum logged what, const struct log_about *about, const char *fmt, ...) {
+        const struct logged_info *info = &logged_table[what];
+        va_list ap;
 
-bool log_peer_allowed(const struct log_about *about) {
-        static struct bucket buckets[LOG_BUCKETS];
-        int64_t uid = about ? about->uid : -1;
-        struct bucket *b = &buckets[uid < 0 ? 0 : 1 + uid % (LOG_BUCKETS - 1)];
+        if (info->level > log_level)
+                return;
+        va_start(ap, fmt);
+        write_line(info->level, info->id, about, fmt, ap);
+        va_end(ap);
+}
+
+/* ---- what was left out ---- */
+
+static void tell_left_out(uint64_t now, bool all) {
+        uint64_t owner;
+        unsigned n;
+
+        while ((n = log_limits_next(&limits, now, all, &owner)) > 0) {
+                const struct log_field count = {"CONFAB_COUNT", NULL, n};
+                const struct log_about about = {.owner = owner, .fields = &count, .n_fields = 1};
+
+                write_event(LOGGED_LEFT_OUT, &about,
+                        "%u messages about clients of %s were left out", n,
+                        owner == OWNER_ANY ? "several users" : OWNER_TEXT(owner));
+        }
+}
+
+static void arm(void) {
+        const struct timeval t = {.tv_sec = LOG_INTERVAL_USEC / 1000000};
+
+        /* Without memory for the timer the count is told with the next limited event. */
+        if (timer && limits.n_left_out > 0 && !event_pending(timer, EV_TIMEOUT, NULL))
+                (void)event_add(timer, &t);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg) {
+        (void)fd, (void)what, (void)arg;
+        tell_left_out(clock_monotonic_usec(), false);
+        arm();
+}
+
+static bool allowed(uint64_t owner) {
         uint64_t now = clock_monotonic_usec();
+        bool is;
 
-        if (b->n == 0 || now - b->since >= LOG_INTERVAL_USEC) {
-                unsigned count = b->suppressed;
+        tell_left_out(now, false);
+        is = log_limits_allow(&limits, owner, now);
+        arm();
+        return is;
+}
 
-                *b = (struct bucket){.since = now};
-                if (count)
-                        log_write(LOG_WARNING, &(struct log_about){.uid = uid},
-                                "%u messages about clients were left out", count);
-        }
-        if (b->n >= LOG_BURST) {
-                b->suppressed++;
-                return false;
-        }
-        b->n++;
-        return true;
+int log_start(struct event_base *base, struct err *e) {
+        int r = 0;
+
+        timer = loop_event_new(base, -1, 0, on_timer, NULL);
+        if (!timer)
+                return err_set(e, ERR_NOMEM, "no memory for a timer");
+        if (to_journal)
+                r = log_queue_start(log_program, e);
+        if (r < 0)
+                timer = loop_event_free(timer);
+        return r;
+}
+
+void log_stop(void) {
+        timer = loop_event_free(timer);
+        tell_left_out(clock_monotonic_usec(), true);
+        log_queue_stop(LOG_STOP_USEC);
+}
+
+/* ---- the ways in ---- */
+
+void log_event(enum logged what, const struct log_about *about, const char *fmt, ...) {
+        const struct logged_info *info = &logged_table[what];
+        va_list ap;
+
+        if (info->level > log_level ||
+                (info->limited && !allowed(about ? about->owner : OWNER_ANY)))
+                return;
+        va_start(ap, fmt);
+        write_line(info->level, info->id, about, fmt, ap);
+        va_end(ap);
+}
+
+void log_debug(const struct log_about *about, const char *fmt, ...) {
+        va_list ap;
+
+        if (LOG_DEBUG > log_level)
+                return;
+        va_start(ap, fmt);
+        write_line(LOG_DEBUG, NULL, about, fmt, ap);
+        va_end(ap);
 }

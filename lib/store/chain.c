@@ -57,9 +57,12 @@ int store_chain(struct store *s, uint64_t id, uint32_t n_turns, uint64_t *ret, s
 
 /* --- chains that are not known --- */
 
+static void take_id(struct query *q, void *out) {
+        *(uint64_t *)out = query_number(q, 0, INT64_MAX);
+}
+
 static int list_missing(
         struct store *s, uint64_t after, uint64_t *out, size_t max, size_t *ret_n, struct err *e) {
-        size_t n = 0;
         _query_ q = {};
         int r = query_begin(&q, s, STMT_CHAIN_MISSING, e);
 
@@ -67,13 +70,7 @@ static int list_missing(
                 return r;
         query_bind_u64(&q, MIN(after, (uint64_t)INT64_MAX));
         query_bind_u64(&q, MIN((uint64_t)max, (uint64_t)INT64_MAX));
-        while (n < max && (r = query_step(&q, e)) > 0)
-                out[n++] = query_number(&q, 0, INT64_MAX);
-        if (r >= 0)
-                r = query_check(&q, e);
-        if (r == 0)
-                *ret_n = n;
-        return r;
+        return query_rows(&q, take_id, out, sizeof(*out), max, ret_n, e);
 }
 
 int store_chains_missing(

@@ -11,19 +11,18 @@
 
 #define SECOND 1000000u
 
-static int read_row(struct query *q, struct store_throwaway *ret, struct err *e) {
-        *ret = (struct store_throwaway){.id = query_number(q, 0, INT64_MAX),
-                .owner = query_number(q, 1, OWNER_MAX),
-                .expires_after = query_u32(q, 2),
-                .due_usec = query_number(q, 3, INT64_MAX)};
-        return query_check(q, e);
+static void take_throwaway(struct query *q, void *out) {
+        *(struct store_throwaway *)out =
+                (struct store_throwaway){.id = query_number(q, 0, INT64_MAX),
+                        .owner = query_number(q, 1, OWNER_MAX),
+                        .expires_after = query_u32(q, 2),
+                        .due_usec = query_number(q, 3, INT64_MAX)};
 }
 
 /* Rows of @stmt, whose parameters are @a, @b and the number of rows. */
 static int read_rows(struct store *s, enum store_stmt stmt, uint64_t a, uint64_t b,
         struct store_throwaway *out, size_t max, size_t *ret_n, struct err *e) {
         _query_ q = {};
-        size_t n = 0;
         int r = query_begin(&q, s, stmt, e);
 
         if (r < 0)
@@ -31,16 +30,7 @@ static int read_rows(struct store *s, enum store_stmt stmt, uint64_t a, uint64_t
         query_bind_u64(&q, a);
         query_bind_u64(&q, b);
         query_bind_u64(&q, max);
-        while (n < max && (r = query_step(&q, e)) > 0) {
-                r = read_row(&q, &out[n], e);
-                if (r < 0)
-                        return r;
-                n++;
-        }
-        if (r < 0)
-                return r;
-        *ret_n = n;
-        return 0;
+        return query_rows(&q, take_throwaway, out, sizeof(*out), max, ret_n, e);
 }
 
 int store_throwaways(struct store *s, const struct store_throwaway *after,

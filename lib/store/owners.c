@@ -33,18 +33,16 @@ int store_owner_next(struct store *s, uint64_t from, uint64_t *ret, struct err *
         return 1;
 }
 
-static int read_row(struct query *q, struct store_owned *ret, struct err *e) {
-        *ret = (struct store_owned){.id = query_number(q, 0, INT64_MAX),
+static void take_owned(struct query *q, void *out) {
+        *(struct store_owned *)out = (struct store_owned){.id = query_number(q, 0, INT64_MAX),
                 .n_tokens = query_u32(q, 1),
                 .updated_usec = query_number(q, 2, INT64_MAX)};
-        return query_check(q, e);
 }
 
 int store_owned(struct store *s, uint64_t owner, uint64_t after, struct store_owned *out,
         size_t max, size_t *ret_n, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         _query_ q = {};
-        size_t n = 0;
         int r = read_begin(&s, &reading, e);
 
         if (r == 0)
@@ -54,16 +52,7 @@ int store_owned(struct store *s, uint64_t owner, uint64_t after, struct store_ow
         query_bind_u64(&q, owner);
         query_bind_u64(&q, after);
         query_bind_u64(&q, max);
-        while (n < max && (r = query_step(&q, e)) > 0) {
-                r = read_row(&q, &out[n], e);
-                if (r < 0)
-                        return r;
-                n++;
-        }
-        if (r < 0)
-                return r;
-        *ret_n = n;
-        return 0;
+        return query_rows(&q, take_owned, out, sizeof(*out), max, ret_n, e);
 }
 
 int store_last_id(struct store *s, uint64_t *ret, struct err *e) {

@@ -13,6 +13,7 @@
  *    can be read. An impossible row ends the list.
  * 3. Damage is reported in struct store_reading, not as a failure, and does not affect other
  *    conversations.
+ * 4. A page of turns costs what the page has, however long the history is, unless all tokens are asked for.
  */
 #include "base/util.h"
 #include "store/store-private.h"
@@ -101,7 +102,7 @@ static int read_turn(struct query *q, struct store_reading *x, uint32_t n, unsig
                         q->bad = NULL;
                         r = 0;
                 }
-                if (r == 0 && !x->damaged && what & STORE_READ_TOKENS)
+                if (r == 0 && !x->damaged && what & (STORE_READ_TOKENS | STORE_READ_RUN))
                         r = push_tokens(x, tokens, t.end - t.start, &why);
                 if (r == 0 && what & STORE_READ_TURNS)
                         r = push_turn(&x->turns, &t, &why);
@@ -244,7 +245,7 @@ static uint64_t cost_of(const struct store_sizes *sizes, unsigned what) {
                 n += sizes->texts_size;
         if (what & STORE_READ_TOOLS)
                 n += 2 * (sizes->texts_size + TEXT_COST);
-        if (what & STORE_READ_TOKENS)
+        if (what & (STORE_READ_TOKENS | STORE_READ_RUN))
                 n += capacity_for(sizes->tokens_size / 4) * sizeof(int32_t);
         if (what & STORE_READ_LINKS)
                 n += 2 * (sizes->n_links + ARRAY_FIRST) * sizeof(struct store_record);
@@ -439,9 +440,25 @@ int store_read(struct store *s, uint64_t owner, uint64_t id, const char *name, u
         return store_read_admitted(s, owner, id, name, what, NULL, NULL, ret, e);
 }
 
+/* The first row that STORE_READ_RUN reads for a page that begins with turn @first. */
+static int find_run(struct store *s, uint64_t id, uint32_t first, uint32_t *ret, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_RUN, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, first);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        *ret = r > 0 ? query_u32(&q, 0) : 0;
+        return query_check(&q, e);
+}
+
 /* The turns of the page, and the rows that are to be read for @what. */
-static int find_span(const struct store_conv *c, unsigned what, const struct store_turn_page *page,
-        struct span *ret, struct err *e) {
+static int find_span(struct store *s, const struct store_conv *c, unsigned what,
+        const struct store_turn_page *page, struct span *ret, struct err *e) {
         uint32_t first = 0, past = c->n_turns;
 
         *ret = (struct span){.past = past, .to = past};
@@ -465,7 +482,10 @@ static int find_span(const struct store_conv *c, unsigned what, const struct sto
         *ret = (struct span){.is_page = true, .first = first, .past = past};
         ret->from = what & STORE_READ_TOKENS ? 0 : first;
         ret->to = what & STORE_READ_TOKENS ? c->n_turns : past;
-        return 0;
+        if (what & STORE_READ_TOKENS || !(what & STORE_READ_RUN) || first == past)
+                return 0;
+        ret->to = past + (past < c->n_turns);
+        return find_run(s, c->id, first, &ret->from, e);
 }
 
 /* The figures of the page's turns, as far as these were read. */
@@ -512,7 +532,7 @@ int store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *na
         if (r == 0)
                 r = conv_get(s, owner, id, name, &x.conv, e);
         if (r == 0)
-                r = find_span(&x.conv, what, page, &span, e);
+                r = find_span(s, &x.conv, what, page, &span, e);
         if (r == 0 && admit)
                 r = admit_reading(s, x.conv.id, what, &span, admit, arg, e);
         if (r < 0)

@@ -379,6 +379,7 @@ int store_migrate(struct store *s, const char *path, bool fresh, struct err *e) 
                         return err_wrap(e, r, "making its tables");
                 version = ARRAY_SIZE(migrations);
         }
+        s->migrated_from = version < ARRAY_SIZE(migrations) ? version : 0;
         for (size_t v = version; v < ARRAY_SIZE(migrations); v++) {
                 r = apply(s, migrations[v], v + 1, e);
                 if (r < 0)
@@ -386,4 +387,9 @@ int store_migrate(struct store *s, const char *path, bool fresh, struct err *e) 
         }
         r = words_open(s, e);
         return r < 0 ? r : let_shrink(s, e);
+}
+
+unsigned store_migrated_from(const struct store *s, unsigned *ret_now) {
+        *ret_now = ARRAY_SIZE(migrations);
+        return (unsigned)s->migrated_from;
 }

@@ -171,6 +171,9 @@ static const char *const stmt_sql[STMT_N] = {
                 "coalesce(length(CAST(extra AS BLOB)), 0) END), 0), 0, count(*), "
                 "coalesce(sum(length(tokens)), 0) FROM turn WHERE conversation = ?1 AND n >= ?4 "
                 "AND n < ?5",
+        /* The last turn up to ?2 that is not of the assistant. */
+        [STMT_TURN_RUN] = "SELECT n FROM turn WHERE conversation = ?1 AND n <= ?2 AND "
+                          "role <> 'assistant' ORDER BY n DESC LIMIT 1",
         [STMT_TURN_TOKENS] =
                 "SELECT n, first, past, tokens FROM turn WHERE conversation = ? ORDER BY n",
         [STMT_TURN_TOKENS_OF] =
@@ -645,5 +648,22 @@ int query_check(struct query *q, struct err *e) {
                 return store_fail(q->s, q->rc, "reading a row", e);
         if (q->bad)
                 return err_set(e, ERR_CORRUPT, "register is damaged: %s cannot be so", q->bad);
+        return 0;
+}
+
+int query_rows(struct query *q, query_take_fn *take, void *out, size_t size, size_t max,
+        size_t *ret_n, struct err *e) {
+        size_t n = 0;
+        int r = 0;
+
+        for (; n < max && (r = query_step(q, e)) > 0; n++) {
+                take(q, (char *)out + n * size);
+                r = query_check(q, e);
+                if (r < 0)
+                        return r;
+        }
+        if (r < 0)
+                return r;
+        *ret_n = n;
         return 0;
 }

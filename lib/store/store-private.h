@@ -86,6 +86,7 @@ enum store_stmt {
         STMT_TURN_LIST_BARE,
         STMT_TURN_PAGE,
         STMT_TURN_PAGE_SIZES,
+        STMT_TURN_RUN,
         STMT_TURN_TOKENS,
         STMT_TURN_TOKENS_OF,
         STMT_TURN_SIZES,
@@ -200,6 +201,7 @@ struct store {
         struct store *reader; /* owned; NULL: this connection reads too */
         bool hold, held;      /* txn.c: keep other writers out; the next transaction has begun */
         bool watches_log;     /* log.c */
+        size_t migrated_from; /* schema version that it had when it was opened; 0: the present one, or none */
         struct file_id file, log;
         atomic_bool log_lost;
         struct words *words;  /* words.c, owned */
@@ -275,6 +277,10 @@ void query_bind_blob(struct query *q, const void *p, size_t n);
 
 /* 1: a row; 0: no more; negative: failed. */
 int query_step(struct query *q, struct err *e);
+/* Up to @max rows: @take fills one of @size bytes at @out from the present row, and a row that cannot be so fails. */
+typedef void query_take_fn(struct query *q, void *out);
+int query_rows(struct query *q, query_take_fn *take, void *out, size_t size, size_t max,
+        size_t *ret_n, struct err *e);
 /* For statements without rows. */
 int query_run(struct query *q, struct err *e);
 

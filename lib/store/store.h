@@ -186,6 +186,9 @@ int store_scrub(struct store *s, struct err *e);
 /* Whether the log was removed while it was in use. That loses nothing, but each commit takes longer
  * until the register is opened again. */
 bool store_log_lost(struct store *s);
+/* The schema version that the register had before it was opened, if that was an older one; else 0. *ret_now is the one
+ * that it has now. */
+unsigned store_migrated_from(const struct store *s, unsigned *ret_now);
 struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);
 
@@ -518,6 +521,8 @@ enum { /* what store_read() returns in addition to the row */
         STORE_READ_SIZE = 16,
         STORE_READ_TOOLS = 32,   /* the definitions that hold at the end */
         STORE_READ_FIGURES = 64, /* with the turns: how they were made */
+        STORE_READ_RUN =
+                128, /* of a page, with the turns: the tokens that its replies are read from */
 };
 /* A conversation as of one moment. To be freed with store_reading_deinit(). */
 struct store_reading {
@@ -526,8 +531,9 @@ struct store_reading {
         /* Of a page: turns [page_first, page_past) have texts, as far as they can be read; turns.turns[0] is
          * turn turns_first. Without a page: 0, all turns, 0. */
         uint32_t page_first, page_past, turns_first;
-        int32_t *tokens;         /* [n_tokens]; NULL if there are none */
-        size_t n_tokens;         /* n_sound_tokens if tokens were asked for */
+        int32_t *
+                tokens; /* [n_tokens]; NULL if there are none. With STORE_READ_RUN: from turns.turns[0] on */
+        size_t n_tokens;         /* n_sound_tokens if all tokens were asked for */
         struct store_gone links; /* by class, then by rising index */
         uint64_t disk_size;      /* of its records */
         /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that hold before
@@ -556,10 +562,14 @@ struct store_turn_page {
  * once with an upper bound of the bytes needed. If it returns an error, the call returns that. */
 int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
         unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
-/* The same with the texts, figures and definitions of the turns of @page only. Without STORE_READ_TOKENS no
- * other rows are read at all: `turns` begins with turn page_first, and only what is read is known to be
- * sound. With it, `turns` has all rows, those outside the page without texts. -ERR_INVALID: @page names
- * turns that the conversation does not have. */
+/* The same with the texts, figures and definitions of the turns of @page only. Which other rows are read,
+ * without texts:
+ *   - with STORE_READ_TOKENS all of them;
+ *   - with STORE_READ_RUN those that tell how the replies of the page are read: if it begins with a turn of the
+ *     assistant, those of the assistant right before it and the one before these; and the one behind the page;
+ *   - else none.
+ * `turns` begins with the first row that is read, and only what is read is known to be sound. -ERR_INVALID: @page
+ * names turns that the conversation does not have. */
 int store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
         const struct store_turn_page *page, store_admit_fn *admit, void *arg,
         struct store_reading *ret, struct err *e);

@@ -17,7 +17,8 @@ def declared():
     for field in messages.Request.DESCRIPTOR.oneofs_by_name['verb'].fields:
         if field.name in ('hello', 'chunk'):
             continue
-        name = {'continue': 'continue_', 'import': 'import_'}.get(field.name, field.name)
+        # stats() is a short form, of the named figures alone.
+        name = {'continue': 'continue_', 'import': 'import_', 'stats': 'figures'}.get(field.name, field.name)
         for client in (confab.Client, blocking.Client):
             need(callable(getattr(client, name, None)), f'{client} has no {name}()')
             need(getattr(client, name).__doc__, f'{name}() is not documented')
@@ -218,6 +219,13 @@ async def memory(connect, _from_socket):
             need(info.name == 'confab-small' and info.n_vocab > 0, f'{info}')
             figures = await client.stats()
             need(figures['budget_max'] > 0 and figures['connections'] == 1, f'{figures}')
+            every = await client.figures(with_users=True)
+            need({stat.name for stat in every.stats} >= {'budget_max', 'connections'} and every.version and every.uptime_usec > 0, f'{every}')
+            tokens = next(h for h in every.histograms if h.name == 'first_token')
+            need(tokens.count == sum(tokens.buckets) > 0 and len(tokens.buckets) == len(tokens.bounds_usec) + 1, f'{tokens}')
+            need([user.uid for user in every.users] == [every.own.uid] == [os.getuid()] and every.own.tokens > 0, f'{every.own}')
+            need([rates.seconds for rates in every.own_rates] == [10, 60, 300] and every.own_rates[2].decoded > 0, f'{every.own_rates}')
+            need((await client.figures(uid=os.getuid())).all_users is False, 'as the user is told')
             await quotas(client)
 
 

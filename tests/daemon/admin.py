@@ -7,7 +7,10 @@ What is compared: after a restore, replies of the restored conversations are tho
 import json
 import os
 import pathlib
+import pty
 import pwd
+import re
+import select
 import socket
 import subprocess
 import sys
@@ -183,6 +186,24 @@ def spoilt(archive):
     yield 'more behind', data + b'x'
 
 
+def slowly(daemon, data, folder):
+    """A restore from a pipe that is slow: a person sees how far it is."""
+    master, slave = pty.openpty()
+    with subprocess.Popen([confab, 'admin', 'restore', '-', f'{folder}/slow.state'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                          stderr=slave, env={**os.environ, 'TERM': 'xterm'}) as process:
+        os.close(slave)
+        at = 0
+        while at < len(data) and not select.select([master], [], [], 0.05)[0]:
+            process.stdin.write(data[at:at + 512])
+            process.stdin.flush()
+            at += 512
+        seen = os.read(master, 4096).decode()
+        process.stdin.write(data[at:])
+        process.stdin.close()
+    os.close(master)
+    need(process.returncode == 0 and re.match(r'\r\x1b\[Krestoring, [0-9.]+K?, \d+ s', seen), f'progress: {process.returncode} {seen!r}')
+
+
 def backup(daemon, folder):
     """A backup, archives that are none, a restore; the conversations go on as they would have."""
     archive = pathlib.Path(folder, 'backup.tar')
@@ -206,6 +227,7 @@ def backup(daemon, folder):
     need('2 conversations' in daemon.run('admin', 'restore', str(archive), other.state), 'restore')
     need(target.stat().st_mode & 0o777 == 0o700, 'the folder is for its owner alone')
     daemon.run('admin', 'restore', str(archive), other.state, status=4)
+    slowly(daemon, archive.read_bytes(), folder)
     other.start()
     need('cannot be used' not in other.said(), f'the register names no memory: {other.said()}')
     overrides = daemon.json('admin', 'quota')

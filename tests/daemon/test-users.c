@@ -289,76 +289,6 @@ static void test_admin_by_any_group(void **state) {
         harness_stop(h);
 }
 
-/* Figures of a user who is no administrator are the user's own. */
-static void test_figures_tell_nothing_of_others(void **state) {
-        struct harness *h = *state;
-        struct client *a, *b, *root;
-        struct reply r;
-        uint64_t id;
-
-        if (geteuid() != 0) {
-                print_message("SKIP: needs root to be several users\n");
-                skip();
-        }
-        harness_start(h, FLAGS("--socket-mode=0666"));
-        a = client_as(h, OTHER_UID, OTHER_UID);
-        b = client_as(h, OTHER_UID + 1, OTHER_UID);
-        root = harness_client(h);
-        assert_int_equal(client_open(a, "mine", NULL, &id), 0);
-        assert_int_equal(
-                client_say(a, &(struct say){.conv = id, .raw = "How long is this?"}, &r), 0);
-        assert_int_equal(client_stat(a, "tokens_prefilled"), r.n_computed);
-        assert_int_equal(client_stat(a, "tokens_decoded"), r.n_generated);
-        assert_int_equal(client_stat(b, "tokens_prefilled"), 0);
-        assert_int_equal(client_stat(b, "tokens_decoded"), 0);
-        assert_int_equal(client_stat(b, "connections"), 1);
-        assert_true(client_stat(b, "block_bytes") > 0);
-        assert_int_equal(client_stat(root, "connections"), 3);
-        assert_true(client_stat(root, "tokens_prefilled") >= r.n_computed);
-        assert_true(client_stat(root, "pool_blocks") > 0);
-        reply_deinit(&r);
-        /* They stay when the user comes again. */
-        client_free(a);
-        a = client_as(h, OTHER_UID, OTHER_UID);
-        assert_true(client_stat(a, "tokens_prefilled") > 0);
-        client_free(a);
-        client_free(b);
-        client_free(root);
-        harness_stop(h);
-}
-
-/* What an engine names for administrators alone is not in the answer for others. */
-static void test_figures_are_few(void **state) {
-        static const char *const hidden[] = {"ledger_used", "pool_blocks", "steps", "forks",
-                "conversations_loaded", "requests_active", "spill_disk_bytes", "budget"};
-        struct harness *h = *state;
-        struct proto_message *m;
-        struct wire *w;
-        Confab__V1__Request r = CONFAB__V1__REQUEST__INIT;
-        Confab__V1__Stats stats = CONFAB__V1__STATS__INIT;
-
-        if (geteuid() != 0) {
-                print_message("SKIP: needs root to be several users\n");
-                skip();
-        }
-        harness_start(h, FLAGS("--socket-mode=0666"));
-        w = connect_as(h, OTHER_UID);
-        assert_true(wire_hello(w));
-        r.verb_case = CONFAB__V1__REQUEST__VERB_STATS;
-        r.stats = &stats;
-        assert_true(wire_send(w, &r));
-        m = wire_event(w);
-        assert_non_null(m);
-        assert_int_equal(m->event->kind_case, CONFAB__V1__EVENT__KIND_STATS);
-        assert_true(m->event->stats->n_stats > 3);
-        for (size_t i = 0; i < m->event->stats->n_stats; i++)
-                for (size_t k = 0; k < sizeof(hidden) / sizeof(hidden[0]); k++)
-                        assert_string_not_equal(m->event->stats->stats[i]->name, hidden[k]);
-        proto_message_free(m);
-        disconnect(w);
-        harness_stop(h);
-}
-
 static bool is_limit(struct wire *w) {
         struct proto_message *m = wire_event(w);
         bool is = m && m->event->kind_case == CONFAB__V1__EVENT__KIND_ERROR &&
@@ -517,8 +447,6 @@ int main(void) {
                 daemon_test(test_admin_by_any_group),
                 daemon_test(test_admin_ends_others),
                 daemon_test(test_who_pins),
-                daemon_test(test_figures_tell_nothing_of_others),
-                daemon_test(test_figures_are_few),
                 daemon_test(test_connections_are_shared),
                 daemon_test(test_io_memory_is_shared),
                 daemon_test(test_private_by_default),

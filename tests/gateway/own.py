@@ -14,6 +14,7 @@ BASE = '/confab/v1'
 ALL = BASE + '/conversations'
 GREEDY = {'temperature': 0}
 NORA = 'Nice to meet you, Nora!'
+HISTOGRAMS = ['queue', 'restore', 'prefill', 'decode', 'token', 'commit', 'first_token']
 
 
 def path(conversation, verb='', **query):
@@ -114,7 +115,15 @@ def test_models(r):
 
 def test_stats(r):
     stats = ok(r.get(BASE + '/stats'))
-    rig.need(set(stats) == set(r.stats()) and all(isinstance(n, int) for n in stats.values()), stats)
+    rig.need(set(stats) == set(r.stats()) and all(isinstance(stats[name], int) for name in r.figures()), stats)
+    rig.need(stats['all_users'] is True and [h['name'] for h in stats['histograms']] == HISTOGRAMS and 'users' not in stats, stats)
+    rig.need(stats['own']['uid'] == os.getuid() and len(stats['rates']) == len(stats['own_rates']) == 3, stats)
+    stats = ok(r.get(BASE + '/stats?with_users'))
+    rig.need([user['uid'] for user in stats['users']] == [os.getuid()] and stats['more_users'] is False, stats)
+    stats = ok(r.get(BASE + '/stats?uid=4100000001&tenant=pat'))
+    rig.need(stats['all_users'] is False and stats['own']['uid'] == 4100000001 and stats['own']['tenant'] == 'pat', stats)
+    status, _, body = r.get(BASE + '/stats?tenant=pat')
+    rig.need(status == 400 and 'uid' in body['error']['message'], body)
 
 
 def test_quota(r):

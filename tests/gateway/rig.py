@@ -35,6 +35,10 @@ def need(ok, words):
         raise AssertionError(words)
 
 
+# What `stats` tells beside the named figures.
+BESIDE = {'all_users', 'version', 'started_usec', 'uptime_usec', 'time_usec', 'since_usec', 'histograms', 'rates', 'own', 'own_rates',
+          'users', 'more_users'}
+
 class Program:
     """A program that says when it is ready."""
 
@@ -152,6 +156,10 @@ class Rig:
     def stats(self):
         """Figures of the daemon, by name."""
         return json.loads(self.confab('--json', 'stats'))
+
+    def figures(self):
+        """The named ones alone."""
+        return {name: value for name, value in self.stats().items() if name not in BESIDE}
 
     # ---- HTTP ----
 

@@ -23,7 +23,7 @@ TYPES = 'client/node/index.d.ts'
 
 # Messages that have no type of their own there: frames, and lists, which are arrays.
 NOT_TYPES = {'Hello', 'Ref', 'Request', 'Event', 'Error', 'Chunk', 'Empty', 'Tags', 'Tokens', 'ToolResults', 'Messages',
-             'Stat', 'StatsResult', 'ModelInfo', 'Stats', 'Settings', 'Backup', 'Close', 'Warm', 'Evict', 'Cancel'}
+             'ModelInfo', 'Settings', 'Backup', 'Close', 'Warm', 'Evict', 'Cancel'}
 # What the client fills in itself: the first argument of a verb, and how files travel.
 FILLED_IN = {'conversation', 'inStream', 'text'}
 

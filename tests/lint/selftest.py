@@ -17,6 +17,21 @@ compiler = sys.argv[2:]
 here = os.path.dirname(os.path.abspath(__file__))
 SPDX = '/* SPDX-License-Identifier: MIT */\n'
 
+ALERT = '      - alert: {}\n        expr: up == 0\n        labels: {{severity: info}}\n        annotations:\n' \
+        '          summary: a\n          description: b\n          remedy: c\n'
+TARGET = {'refId': 'A', 'expr': 'up{instance=~"$instance"}', 'datasource': {'uid': '${datasource}'}}
+
+
+def board(variable='instance', second=(), **more):
+    """A dashboard of two panels; what differs of the second, which lies beside the first, and of both."""
+    panels = [{'id': i, 'type': 'stat', 'title': f'panel {i}', 'description': 'It is up.', 'targets': [TARGET], 'unit': 'none',
+               'gridPos': {'x': 12 * i, 'y': 0, 'w': 12, 'h': 4}} | more for i in range(2)]
+    panels[1].update(second)
+    variables = [{'name': 'datasource', 'type': 'datasource'},
+                 {'name': variable, 'type': 'query', 'query': {'query': 'label_values(up, instance)'}}]
+    return json.dumps({'uid': 'abcdefgh', 'title': 'A', 'panels': panels, 'templating': {'list': variables}})
+
+
 CLEAN = {
     'lib/base/err.h': SPDX + '#pragma once\nstruct err;\n',
     'lib/base/err.c': SPDX + '#include "base/err.h"\n#include <stddef.h>\n',
@@ -63,6 +78,10 @@ CLEAN = {
     'client/node/package.json': '{"type": "module"}\n',
     'tools/clients/versions.json': '{"node": {"a": "1.2.3"}}\n',
     'tools/clients/parts/node': '#!/bin/sh\n# SPDX-License-Identifier: MIT\ntrue\n',
+    'docs/monitoring.md': '### ConfabDown\n',
+    'docs/monitoring/confab-alerts.yml': ALERT.format('ConfabDown'),
+    'docs/monitoring/confab-dashboard.json': board(),
+    'tools/monitoring/dashboard.py': f'# {SPDX[3:-4]}\nimport sys\nsys.stdout.write({board()!r})\n',
     'models/make.py': '#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\nprint(1)\n',
     'tests/lint/protocol.txt': 'Mood.MOOD_GOOD: value = 1\nMood.MOOD_UNSPECIFIED: value = 0\nOpen.a_b: optional string = 1\n'
                                'Request.open: oneof Open = 1\n',
@@ -175,7 +194,34 @@ CASES = [
     ('docs', 'docs/CHANGELOG.md', '## 0.10.0\n', 'its newest version is 0.10.0'),
     ('docs', 'docs/one.md', '![b](pictures/b.svg)\n', 'there is no docs/pictures/b.svg'),
     ('javascript', 'client/node/lib/verbs.js', 'export {{;\n', 'SyntaxError'),
+    ('monitoring', 'tools/monitoring/dashboard.py', 'print()\n', 'is not what', 'confab-dashboard.json'),
+    ('monitoring', 'tools/monitoring/dashboard.py', 'sys.exit("no")\n', 'fails: no'),
+    ('monitoring', 'docs/monitoring/b.json', board(second={'id': 0}), 'two panels have one id'),
+    ('monitoring', 'docs/monitoring/b.json', board(second={'gridPos': {'x': 13, 'y': 0, 'w': 12, 'h': 4}}), 'not inside of 24 columns'),
+    ('monitoring', 'docs/monitoring/b.json', board(second={'gridPos': {'x': 11, 'y': 3, 'w': 12, 'h': 4}}), 'lies on panel 0'),
+    ('monitoring', 'docs/monitoring/b.json', board(second={'title': ''}), 'no title'),
+    ('monitoring', 'docs/monitoring/b.json', board().replace('abcdefgh', 'a'), 'no uid of 8 to 40'),
+    ('monitoring', 'docs/monitoring/b.json', board().replace('label_values(up, instance)', 'up'), 'is no label_values'),
+    ('monitoring', 'docs/monitoring/b.json', board(type='graph'), 'no type that is known'),
+    ('monitoring', 'docs/monitoring/b.json', board(description=''), 'no description'),
+    ('monitoring', 'docs/monitoring/b.json', board(unit='furlongs'), 'unit furlongs is not known'),
+    ('monitoring', 'docs/monitoring/b.json', board(targets=[]), 'no queries'),
+    ('monitoring', 'docs/monitoring/b.json', board(targets=[TARGET, TARGET]), 'two of one refId'),
+    ('monitoring', 'docs/monitoring/b.json', board(targets=[TARGET | {'expr': ''}]), 'without refId or expr'),
+    ('monitoring', 'docs/monitoring/b.json', board(targets=[TARGET | {'datasource': {'uid': 'mine'}}]), 'names a data source'),
+    ('monitoring', 'docs/monitoring/b.json', board(variable='place'), 'variable place is not used'),
+    ('monitoring', 'docs/monitoring/b.json', board(variable='place'), 'variable instance is not defined'),
+    ('monitoring', 'docs/monitoring/confab-alerts.yml', ALERT.format('ConfabSlow'), 'ConfabSlow has no heading', 'docs/monitoring.md'),
+    ('monitoring', 'docs/monitoring/confab-alerts.yml', ALERT.format('ConfabDown').replace('remedy', 'hint'), 'ConfabDown has no remedy'),
+    ('monitoring', 'docs/monitoring/confab-alerts.yml', ALERT.format('ConfabDown').replace('info', 'loud'), 'ConfabDown has no severity'),
+    ('monitoring', 'docs/monitoring.md', '### ConfabGone\n', 'there is no alert ConfabGone'),
     ('text', 'client/node/lib/more.js', 'export {};\n', 'SPDX'),
+    ('tree', 'notes.md', 'x\n', 'no place at the top'),
+    ('tree', 'src/seq.c', SPDX, 'no place at the top'),
+    ('tree', 'tests/unit/pid', '1\n', 'left behind'),
+    ('tree', 'tests/unit/boot.log', 'x\n', 'left behind'),
+    ('tree', 'lib/seq/seq.c.orig', SPDX, 'left behind'),
+    ('tree', 'daemon/core.117', 'x', 'left behind'),
 ]
 
 # Additions that must stay allowed.
@@ -189,6 +235,8 @@ FINE = [
     ('text', 'lib/seq/seq.c', 'static void f(char *s) {\n        snprintf(s, 1, "x");\n}\n'),
     ('text', 'tools/confab-model/verb-bench.c', 'const char *json = "  --json  one object\\n";\n'),
     ('layers', 'lib/seq/seq.c', '#include <sys/mman.h>\n#include <pthread.h>\n'),
+    ('tree', 'lib/seq/seq-log.c', SPDX),
+    ('tree', 'build/notes.log', 'x\n'),
 ]
 
 
@@ -233,8 +281,8 @@ def main():
     with tempfile.TemporaryDirectory() as base:
         clean = f'{base}/clean'
         make_tree(clean)
-        for check in ('circles', 'clients', 'docs', 'javascript', 'layers', 'mutants', 'protocol', 'sizes', 'text', 'headers', 'format',
-                      'scripts'):
+        for check in ('circles', 'clients', 'docs', 'javascript', 'layers', 'monitoring', 'mutants', 'protocol', 'sizes', 'text', 'headers', 'format',
+                      'scripts', 'tree'):
             code, out = run(check, clean)
             if code not in (0, 77):
                 failed += 1

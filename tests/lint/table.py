@@ -49,7 +49,7 @@ LIB = ['base', 'service', 'quant', 'seq', 'sample', 'draft', 'grammar', 'spill',
 
 # The public header of a module is <module>/<module>.h; these differ. base has many.
 PUBLIC = {'chat': ['chat.h', 'reply.h'], 'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h'],
-          'service': ['conf.h', 'listener.h', 'log.h', 'loop.h', 'notify.h', 'uid.h']}
+          'service': ['conf.h', 'listener.h', 'log.h', 'logged.h', 'loop.h', 'notify.h', 'uid.h']}
 
 # Headers from outside: who may include them.
 EXTERNAL = [

@@ -68,13 +68,21 @@ def check_page(destdir):
     need(folder.endswith('/share/confab/page') and have == want, f'{folder}: {have ^ want}')
 
 
+def check_monitoring(destdir):
+    """The alerts are where prometheus.yml says, and beside them all that docs/monitoring.md names."""
+    settings = find(destdir, 'prometheus.yml', '/share/doc/confab/monitoring')
+    need(re.search(r'- /usr(/share/doc/confab/monitoring/confab-alerts\.yml)$', read(settings), re.M), 'prometheus.yml names other alerts')
+    have = files_below(os.path.dirname(settings))
+    need(have == files_below(os.path.join(source, 'docs/monitoring')) and 'confab-alerts.yml' in have, f'of docs/monitoring: {have}')
+
+
 def check_shells(destdir):
     """Where the shells and man(1) look."""
     for name, folder in (('confab', '/share/bash-completion/completions'), ('_confab', ''), ('confab.fish', '/share/fish/vendor_completions.d')):
         found = [at for at, _, names in os.walk(destdir) if name in names and '/bin' not in at]
         need(len(found) == 1 and found[0].endswith(folder), f'{name} is in {found}')
-    for name in ('confab.1', 'confab-say.1', 'confab-model.1', 'confab-model.1confab', 'libconfab.3', 'confab_call.3', 'confab-protocol.7'):
-        if pages == 'pages' or name == 'confab-model.1':
+    for name in ('confab.1', 'confab-say.1', 'confab-model.1', 'confab-model.1confab', 'libconfab.3', 'confab_call.3', 'confab-protocol.7', 'confab-journal.7'):
+        if pages == 'pages' or name in ('confab-model.1', 'confab-journal.7'):
             section = name.split('.')[1][0]
             need(find(destdir, name).endswith(f'/man{section}/{name}'), f'{name} is not in man{section}')
 
@@ -94,6 +102,7 @@ def check_upgrade(destdir):
     install(destdir)
     check_units(destdir)
     check_page(destdir)
+    check_monitoring(destdir)
     check_shells(destdir)
     check_model(destdir)
     unit = read(find(destdir, 'confabd.service', '/system'))

@@ -36,7 +36,7 @@ LIBEVENT = {'bookworm': 'libevent-core-2.1-7'}
 ANY_LIBEVENT = 'libevent-core-2.1-7t64'
 # Those that need no Python, which a bare Debian has not.
 PACKAGES = 'confab confabd confab-gateway confab-model libconfab1 libconfab-dev'.split()
-SETTINGS = '# edited\nmax-conversations = 7\ntrusted-users = confab-gateway\n'
+SETTINGS = '# edited\nmax-conversations = 7\n'
 MODEL = '/usr/share/confab/models/confab-small.q8_0.gguf'
 
 
@@ -174,6 +174,17 @@ def ask_gateway(box, path):
 def check_gateway(box):
     need('"status":"ok"' in ask_gateway(box, '/health'), 'the gateway reaches no model')
     need('<title>confab</title>' in ask_gateway(box, '/'), 'the gateway has no page')
+    need('"conversations":[' in ask_gateway(box, '/confab/v1/conversations'), 'the gateway may not act for those who ask')
+
+
+def check_trust(box):
+    """The package's settings let the gateway act for others, and the administrator's line takes that back."""
+    box.write('/etc/confab/confabd.conf', SETTINGS + 'trusted-users = root\n')
+    box.run('systemctl', 'reload', 'confabd')
+    answer = ask_gateway(box, '/confab/v1/conversations')
+    need('may not act for user' in answer, f'the gateway is trusted against what the administrator says: {answer}')
+    box.write('/etc/confab/confabd.conf', SETTINGS)
+    box.run('systemctl', 'reload', 'confabd')
 
 
 def check_instance(box):
@@ -286,6 +297,23 @@ def check_journal(box):
     need(not lines, 'warnings in the journal:\n' + '\n'.join(lines))
 
 
+def check_explanations(box):
+    """journalctl -x explains what the services said; it knows each of their messages by its MESSAGE_ID."""
+    # By the name of the program: of one that has ended already, the journal may not know the unit.
+    for which, words in ((('-u', 'confabd.service'), 'Subject: The service is ready'),
+                         (('-u', 'confabd.service'), 'Of confabd there are also the model (/usr/share/confab/models/'),
+                         (('-t', 'confabd'), 'Subject: The settings have a mistake'),
+                         (('-t', 'confab-gateway'), 'Documentation: man:confab-journal(7)')):
+        said = box.run('journalctl', '--no-pager', '-x', *which)
+        need(words in ' '.join(said.replace('░░', '').split()), f'no explanation "{words}": {said[-3000:]}')
+    lines = [json.loads(line) for line in
+             box.run('journalctl', '--no-pager', '-o', 'json', 'SYSLOG_IDENTIFIER=confabd', '+', 'SYSLOG_IDENTIFIER=confab-gateway').splitlines()]
+    ids = {line.get('MESSAGE_ID') for line in lines if int(line['PRIORITY']) < 7}
+    need(len(ids) >= 4 and None not in ids, f'lines of confab without an event: {lines}')
+    for name in sorted(ids):
+        need('Defined-By: confab' in box.run('journalctl', '--dump-catalog', name), f'{name} has no explanation')
+
+
 def walk(box, source, first, later, folder):
     with step('installed'):
         before = files(box)
@@ -297,6 +325,7 @@ def walk(box, source, first, later, folder):
         check_talk(box)
         check_settings(box)
     with step('gateway'):
+        check_trust(box)
         check_gateway(box)
     with step('a second model'):
         check_instance(box)
@@ -304,6 +333,7 @@ def walk(box, source, first, later, folder):
         check_user(box)
     with step('power failure'):
         check_journal(box)
+        check_explanations(box)
         check_power(box)
     with step('upgrade, with a register of version 1'):
         make_old(box, source, folder)

@@ -217,6 +217,11 @@ export class Client {
     return figures;
   }
 
+  // All that Stats tells.
+  figures(fields = {}, options = {}) {
+    return this.#call('stats', fields, options).answer;
+  }
+
   // ---- for administrators ----
 
   settings(options = {}) {

@@ -137,6 +137,13 @@ test('the model and the figures of the daemon', async (t) => {
   assert.equal(typeof info.weightsBytes, 'bigint');
   const stats = await client.stats();
   assert.equal(stats.budget_max, 64n << 20n);
+  const every = await client.figures({ withUsers: true });
+  assert.equal(every.stats.find(({ name }) => name === 'budget_max').value, 64n << 20n);
+  assert.deepEqual(every.rates.map(({ seconds }) => seconds), [10, 60, 300]);
+  assert.deepEqual(every.histograms.map(({ name }) => name),
+    ['queue', 'restore', 'prefill', 'decode', 'token', 'commit', 'first_token']);
+  assert.equal(every.histograms[0].buckets.length, every.histograms[0].boundsUsec.length + 1);
+  assert.deepEqual(every.users.map(({ uid }) => uid), [process.getuid()]);
   const { limits, more } = await client.quota();
   assert.equal(more, false);
   const conversations = limits.find(({ name }) => name === 'max-conversations');

@@ -193,6 +193,7 @@ class Client:
     tokenize = _called(verbs.tokenize)
     model_info = _called(verbs.model_info)
     stats = _called(verbs.stats)
+    figures = _called(verbs.figures)
     settings = _called(verbs.settings)
     users = _called(verbs.users)
     act_on_user = _called(verbs.act_on_user)

@@ -184,6 +184,7 @@ class Client:
     tokenize = _awaited(verbs.tokenize)
     model_info = _awaited(verbs.model_info)
     stats = _awaited(verbs.stats)
+    figures = _awaited(verbs.figures)
     settings = _awaited(verbs.settings)
     users = _awaited(verbs.users)
     act_on_user = _awaited(verbs.act_on_user)

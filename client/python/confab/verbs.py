@@ -300,6 +300,13 @@ def stats() -> Call[NoReturn, Dict[str, int]]:
                 take_result=lambda result, fd: {stat.name: stat.value for stat in result.stats})
 
 
+def figures(*, with_users: bool = False, uid: Optional[int] = None,
+            tenant: Optional[str] = None) -> Call[NoReturn, pb.StatsResult]:
+    """All that Stats tells: besides these figures the version and the time up, histograms, rates, and what the caller has and
+    does. `with_users` adds the users that the caller may see; `uid` and `tenant` ask for what that one would be told."""
+    return Call('stats', pb.Stats(with_users=with_users or None, uid=uid, tenant=tenant), 'stats')
+
+
 # ---- for administrators ----
 
 def settings() -> Call[NoReturn, pb.SettingsResult]:

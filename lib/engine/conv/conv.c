@@ -22,7 +22,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
 #include "base/clock.h"
 #include "engine/conv/tables.h"
@@ -341,7 +340,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
 
 void conv_tell_damage(struct engine *engine, const struct store_reading *x) {
         if (convs_tell_damage(engine, x->conv.id))
-                event_log(engine, LOG_ERR, &x->damage);
+                event_log(engine, ENGINE_LOG_TURN_DAMAGED, x->conv.owner, x->conv.id, &x->damage);
 }
 
 void conv_forget_damage(struct engine *engine, struct conv *c) {

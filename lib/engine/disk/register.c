@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <syslog.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -163,7 +162,7 @@ static void scrub_done(struct engine *engine, struct job *j) {
         if (j->r != 0 && engine->disk->t_scrub == 0)
                 engine->disk->t_scrub = clock_monotonic_usec() + SCRUB_AGAIN_USEC;
         if (j->r < 0 && !engine->disk->scrub_failed)
-                event_log(engine, LOG_WARNING, &j->err);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &j->err);
         engine->disk->scrub_failed = j->r < 0;
         free(j);
 }
@@ -184,7 +183,7 @@ static void tell_log_lost(struct engine *engine) {
                 "is "
                 "lost, but saving is slower until the daemon is started again",
                 engine->state_dir);
-        event_log(engine, LOG_ERR, &e);
+        event_log(engine, ENGINE_LOG_REGISTER_LOST, OWNER_ANY, 0, &e);
 }
 
 uint64_t register_step(struct engine *engine) {

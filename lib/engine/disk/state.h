@@ -34,8 +34,8 @@ struct disk {
         size_t *stages_of; /* [n_layer] */
 
         /* write.c, engine thread */
-        size_t n_writers;   /* jobs under way that write blocks */
-        bool spill_refused; /* the last write was refused, and this was logged */
+        size_t n_writers;          /* jobs under way that write blocks */
+        enum err_code spill_fails; /* of the failure that was told last, until a write works */
 
         /* codec.c, engine thread */
         bool probing; /* the disk is being measured */

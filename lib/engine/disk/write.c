@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
 #include "base/hash.h"
 #include "base/share.h"
@@ -501,14 +500,37 @@ int write_link(struct engine *engine, struct write_job *writing, struct err *e) 
 
 /* --- taking over (engine thread) --- */
 
-/* Log a full disk once, and again only after a success in between: disks stay full for long. */
-static void log_failure(struct engine *engine, const struct write_job *writing) {
-        if (writing->failed) {
-                if (!engine->disk->spill_refused || writing->write_err.code != ERR_LIMIT)
-                        event_log(engine, LOG_WARNING, &writing->write_err);
-                engine->count.spill_failures++;
+/* A failure is told once, until something was written in between: disks stay full for long. One user's own limit says
+ * nothing about the disk. */
+static void tell_failure(struct engine *engine, const struct write_job *writing) {
+        const struct conv *c = writing->c;
+        uint64_t owner = c ? c->owner : OWNER_ANY, id = c ? c->id : 0;
+
+        if (!writing->failed)
+                return;
+        engine->count.spill_failures++;
+        if (writing->why == SPILL_REFUSED_OWNER) {
+                event_log(engine, ENGINE_LOG_USER_DISK, owner, id, &writing->write_err);
+        } else if (engine->disk->spill_fails != writing->write_err.code) {
+                engine->disk->spill_fails = writing->write_err.code;
+                event_log(engine, ENGINE_LOG_SPILL_FAILS, owner, id, &writing->write_err);
         }
-        engine->disk->spill_refused = writing->failed && writing->write_err.code == ERR_LIMIT;
+}
+
+/* Links to what was written before prove nothing. */
+static void tell_success(struct engine *engine, const struct write_job *writing) {
+        struct err e;
+
+        if (writing->failed || engine->disk->spill_fails == ERR_NONE)
+                return;
+        for (size_t i = 0; i < writing->n; i++) {
+                if (!writing->items[i].ok || !writing->items[i].write)
+                        continue;
+                engine->disk->spill_fails = ERR_NONE;
+                err_set(&e, ERR_NONE, "memory can be written to disk again");
+                event_log(engine, ENGINE_LOG_SPILL_WORKS, OWNER_ANY, 0, &e);
+                return;
+        }
 }
 
 static void take_item(struct engine *engine, struct write_job *writing, struct write_item *it) {
@@ -557,7 +579,8 @@ void write_start(struct engine *engine, struct write_job *writing) {
 }
 
 void write_finish(struct engine *engine, struct write_job *writing) {
-        log_failure(engine, writing);
+        tell_failure(engine, writing);
+        tell_success(engine, writing);
         engine->count.reclaimed += writing->reclaimed;
         records_cut(engine, writing->cuts, writing->n_cuts);
         take_drops(engine, writing);

@@ -102,8 +102,10 @@ void event_adopt(struct event_node *n, struct charge *from, size_t size);
 void event_reset(struct event_node *n, enum engine_event_kind kind);
 /* Hand the event to the loop thread. */
 void event_send(struct engine *engine, struct event_node *n);
-/* A line for the journal, @level as in syslog. Lost if there is no memory for it. Any thread. */
-void event_log(struct engine *engine, int level, const struct err *e);
+/* Something for the journal, about @owner (or OWNER_ANY) and the conversation @conv (or 0). Lost if there is no memory for
+ * it. Any thread. */
+void event_log(struct engine *engine, enum engine_log what, uint64_t owner, uint64_t conv,
+        const struct err *e);
 /* Copy a register row into the event, without a residency. Fails as event_calloc() does. */
 int event_conv(
         struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e);

@@ -327,13 +327,16 @@ void event_fill_piece(struct engine *engine, struct engine_piece *out, int32_t t
         out->size = (uint8_t)MIN(n, sizeof(out->bytes));
 }
 
-void event_log(struct engine *engine, int level, const struct err *e) {
+void event_log(struct engine *engine, enum engine_log what, uint64_t owner, uint64_t conv,
+        const struct err *e) {
         struct event_node *n = new_charged(engine, 0, ENGINE_LOG, false);
 
         if (!n)
                 return; /* without memory, log lines are lost */
         n->ev.err = *e;
-        n->ev.log_level = level;
+        n->ev.log.what = what;
+        n->ev.log.owner = owner;
+        n->ev.log.conv = conv;
         event_send(engine, n);
 }
 
@@ -433,6 +436,8 @@ static void event_deinit(struct engine_event *ev) {
                 break;
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);
+                free(ev->stats.meters);
+                free(ev->stats.users);
                 break;
         case ENGINE_BYTES:
                 free(ev->bytes.data);

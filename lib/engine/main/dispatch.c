@@ -31,8 +31,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
+#include "base/clock.h"
 #include "engine/main/main.h"
 
 static const struct verb *const verbs[ENGINE_N_VERBS] = {
@@ -109,7 +109,7 @@ static void log_admin(struct engine *engine, const struct request *request) {
         err_set(&e, ERR_NONE, "%s, an administrator, %s conversation %llu of %s",
                 OWNER_TEXT(request->r.owner), request->verb->by_admin,
                 (unsigned long long)request->sc.id, OWNER_TEXT(request->sc.owner));
-        event_log(engine, LOG_NOTICE, &e);
+        event_log(engine, ENGINE_LOG_ADMIN, request->r.owner, request->sc.id, &e);
 }
 
 static void find(struct engine *engine, struct request *request);
@@ -501,6 +501,8 @@ void dispatch_request(struct engine *engine, struct request *request) {
         struct err e;
 
         engine->count.requests++;
+        if (request->r.has_quotas) /* of a client, not of the daemon or the engine */
+                meters_count(engine, request, RATE_REQUESTS, 1, clock_monotonic_usec());
         if (engine->stopping) {
                 err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
                 request_fail(engine, request, &e);

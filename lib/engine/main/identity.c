@@ -18,7 +18,6 @@
  */
 #include <string.h>
 #include <strings.h>
-#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -77,7 +76,7 @@ static void remember(struct engine *engine, const struct gguf_identity *id, uint
         meters[HASH] = (struct store_meter){meter_names[HASH], (int64_t)hash};
         if (store_meter_set(engine->store, meters, N_METERS, &e) < 0) {
                 err_wrap(&e, -(int)e.code, "the hash of the weights is not remembered");
-                event_log(engine, LOG_WARNING, &e);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &e);
         }
 }
 

@@ -88,6 +88,8 @@ static int new_parts(struct engine *engine, struct err *e) {
                 r = convs_new(&engine->convs, e);
         if (r == 0)
                 r = desk_new(&engine->desk, e);
+        if (r == 0)
+                r = meters_new(&engine->meters, engine, e);
         if (r < 0)
                 return r;
         engine->front->stopped = event_new(engine, NULL, 0, ENGINE_STOPPED, false);
@@ -161,6 +163,7 @@ struct engine *engine_free(struct engine *engine) {
                 engine_event_free(&f->stopped->ev);
         outbox_free(engine->outbox);
         notices_free(engine->notices);
+        meters_free(engine->meters);
         desk_free(engine->desk);
         run_free(engine->run);
         verb_state_free(engine->verbs);

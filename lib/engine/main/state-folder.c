@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <syslog.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -75,6 +74,17 @@ int engine_check_register(const char *path, const char *spill_dir, struct err *e
                 path, spill_dir);
 }
 
+static void tell_migrated(struct engine *engine) {
+        unsigned now, before = store_migrated_from(engine->store, &now);
+        struct err e;
+
+        if (before == 0)
+                return;
+        err_set(&e, ERR_NONE, "the register was of version %u and is of version %u now", before,
+                now);
+        event_log(engine, ENGINE_LOG_MIGRATED, OWNER_ANY, 0, &e);
+}
+
 /* Where there are spill files there were conversations. So a register that is missing or empty was
  * lost, and beginning with a new one would sweep all spill files. */
 static int open_store(
@@ -87,6 +97,8 @@ static int open_store(
                         "there are spill files, but not their register (put a copy of it back, or "
                         "remove the folder '%s' to begin anew)",
                         spill_dir);
+        if (r == 0)
+                tell_migrated(engine);
         return r;
 }
 
@@ -106,7 +118,7 @@ static void adopt_records(struct engine *engine, const struct store_gone *record
                 return;
         err_set(&why, first.code, "%zu of %zu spill records cannot be used, the first: %s", n_bad,
                 records->n, first.msg);
-        event_log(engine, LOG_WARNING, &why);
+        event_log(engine, ENGINE_LOG_RECORDS_UNUSABLE, OWNER_ANY, 0, &why);
 }
 
 struct spill_options engine_spill_options(struct engine *engine) {
@@ -172,11 +184,11 @@ int state_open_spill(struct engine *engine, struct err *e) {
         store_gone_deinit(&records);
         /* A file that cannot be swept only takes up space: no reason not to start (I1). */
         if (spill_sweep(engine->spill, NULL, &why) < 0)
-                event_log(engine, LOG_WARNING, &why);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &why);
         /* Likewise. Nobody can act for a tenant yet. */
         if (store_tenants_forget(engine->store, &why) < 0)
-                event_log(engine, LOG_WARNING, &why);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &why);
         if (store_usage_tidy(engine->store, quota_day(clock_realtime_usec()), &why) < 0)
-                event_log(engine, LOG_WARNING, &why);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &why);
         return 0;
 }

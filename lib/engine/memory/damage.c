@@ -2,7 +2,6 @@
 /* Memory on disk that turned out to be damaged is forgotten, in RAM and in the register. What lies behind
  * a damaged block of SEQ_ALL goes with it; a state or a block of a window goes alone. */
 #include <stdlib.h>
-#include <syslog.h>
 
 #include "engine/memory/state.h"
 
@@ -42,7 +41,7 @@ static void unlink_done(struct engine *engine, struct job *j) {
         struct unlink_job *cut = container_of(j, struct unlink_job, job);
 
         if (j->r < 0 && j->r != -ERR_NOT_FOUND)
-                event_log(engine, LOG_WARNING, &j->err);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, cut->c->owner, cut->c->id, &j->err);
         records_cut(engine, cut->got.cuts, cut->got.n_cuts);
         store_reclaimed_deinit(&cut->got);
         conv_io_over(engine, cut->c);

@@ -25,7 +25,6 @@
  *   same preference.
  */
 #include <stdlib.h>
-#include <syslog.h>
 
 #include "engine/memory/state.h"
 
@@ -73,7 +72,8 @@ static void evict_done(struct engine *engine, struct job *j) {
         struct conv *c = writing->c;
 
         if (j->r < 0)
-                event_log(engine, LOG_WARNING, &j->err);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, c ? c->owner : OWNER_ANY, c ? c->id : 0,
+                        &j->err);
         write_finish(engine, writing);
         for (size_t i = 0; i < writing->n; i++)
                 engine->count.evict_blocks_written +=

@@ -15,7 +15,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
 #include "base/clock.h"
 #include "engine/memory/restore.h"
@@ -241,7 +240,8 @@ static void search_done(struct engine *engine, struct job *j) {
         struct recall *recall = container_of(j, struct recall, job);
 
         if (j->r < 0)
-                event_log(engine, LOG_WARNING, &j->err);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, recall->conv->owner, recall->conv->id,
+                        &j->err);
         recall->reading = false;
         engine->again = true;
 }
@@ -328,7 +328,7 @@ static void finish(struct engine *engine, struct restore *restore) {
                 n_good++;
         }
         if (n_good < restore->n) {
-                event_log(engine, LOG_WARNING, &restore->err);
+                event_log(engine, ENGINE_LOG_RECORD_DAMAGED, c->owner, c->id, &restore->err);
                 engine->count.restore_failures++;
                 forget_items(engine, restore);
                 give_up_unread(engine, restore);

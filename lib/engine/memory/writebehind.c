@@ -31,7 +31,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
 #include "base/clock.h"
 #include "engine/memory/state.h"
@@ -60,7 +59,8 @@ static void link_done(struct engine *engine, struct job *j) {
         struct conv *c = writing->c;
 
         if (j->r < 0)
-                event_log(engine, LOG_WARNING, &j->err);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, c ? c->owner : OWNER_ANY, c ? c->id : 0,
+                        &j->err);
         write_finish(engine, writing);
         for (size_t i = 0; i < writing->n; i++)
                 engine->count.writebehind_blocks += writing->items[i].ok && writing->items[i].write;

@@ -496,6 +496,8 @@ void engine_pause(struct engine *engine, uint64_t handle, bool pause) {
 
         pthread_mutex_lock(&d->lock);
         request = map_get_u64(d->by_handle, handle);
+        if (request && pause)
+                atomic_store(&request->was_paused, true);
         if (request)
                 atomic_store(&request->paused, pause);
         pthread_mutex_unlock(&d->lock);

@@ -120,6 +120,7 @@ struct request {
         const struct verb *verb;
         struct engine_request r; /* strings are owned copies */
         atomic_bool cancel, paused;
+        atomic_bool was_paused; /* since its last token */
         enum phase phase;
         struct conv *conv;
         /* All memory of the request except its conversation's, in budget.requests. Belongs to the
@@ -235,6 +236,23 @@ void account_take(struct request *request, struct store_work *ret);
 void account_taken(struct request *request, const struct store_work *work, bool stored);
 /* The request is about to end. */
 void account_leave(struct engine *engine, struct request *request);
+
+/* --- meters.c: how long things take, and how often they happen. Engine thread --- */
+
+/* -ERR_NOMEM. The budget outlives it. */
+int meters_new(struct meters **ret, struct engine *engine, struct err *e);
+struct meters *meters_free(struct meters *m);
+/* Something took @usec for the request, @n times. */
+void meters_time(struct engine *engine, const struct request *request, enum engine_latency latency,
+        uint64_t usec, uint32_t n);
+/* @n times something happened for the request now, clock_monotonic_usec(). */
+void meters_count(struct engine *engine, const struct request *request, enum rate rate, uint32_t n,
+        uint64_t now_usec);
+/* The figures of all owners; of one, all 0 if it is not measured. */
+void meters_read_all(struct engine *engine, struct engine_meter *ret);
+void meters_read(struct engine *engine, uint64_t owner, struct engine_meter *ret);
+/* Begin anew for these owners, with their next request. */
+void meters_forget(struct engine *engine, const struct owners *whose);
 
 /* --- request.c: how a request goes on, and ends --- */
 

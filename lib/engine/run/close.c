@@ -84,6 +84,7 @@ static void reply_done(struct engine *engine, struct job *j) {
                 request_fail(engine, request, &j->err);
                 return;
         }
+        commit_measure(engine, request);
         account_stored(request, UINT32_MAX);
         commit_stored(engine, request, c->n_all);
         g->reply_turn.end = conv_n_transcript(c);
@@ -141,12 +142,15 @@ void generate_close(struct engine *engine, struct request *request) {
         }
         if (g->t_prefilled == 0)
                 g->t_prefilled = clock_monotonic_usec();
+        if (g->t_token > 0)
+                meters_time(engine, request, ENGINE_LATENCY_DECODE, g->t_token - g->t_prefilled, 1);
         seq_unreserve(request->conv->seq);
         if (request_is_warm(request)) {
                 tell_warm(engine, request);
                 submit(engine, request, warm_run, request_row_done);
         } else if (has_reply(g)) {
                 account_take(request, &g->work);
+                g->t_storing = clock_monotonic_usec();
                 submit(engine, request, reply_run, reply_done);
         } else
                 finish(engine, request);

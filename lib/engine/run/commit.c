@@ -90,6 +90,11 @@ void commit_failed(struct conv *c, int r) {
         c->stale = c->stale || r == -ERR_STATE;
 }
 
+void commit_measure(struct engine *engine, const struct request *request) {
+        meters_time(engine, request, ENGINE_LATENCY_COMMIT,
+                clock_monotonic_usec() - generation_in(request)->t_storing, 1);
+}
+
 /* --- the input --- */
 
 void commit_accepted(struct engine *engine, struct request *request) {
@@ -123,6 +128,7 @@ static void input_done(struct engine *engine, struct job *j) {
                 generate_fail(request, &j->err);
         } else {
                 g->storing = STORED;
+                commit_measure(engine, request);
                 account_stored(request, g->n_prompt - (uint32_t)g->n_invites - g->n_history);
                 commit_stored(engine, request, g->n_prompt - (uint32_t)g->n_invites);
                 if (input_add_turns(engine, request, NULL) < 0)
@@ -145,5 +151,6 @@ void commit_input(struct engine *engine, struct request *request) {
         g->input_job.run = input_run;
         g->input_job.done = input_done;
         account_storing(request);
+        g->t_storing = clock_monotonic_usec();
         io_submit(engine, &g->input_job);
 }

@@ -170,6 +170,42 @@ void generate_adopted(struct engine *engine, struct request *request) {
                 share_explain(engine, &g->recall, g->n_prompt, end, &g->differs_at, &branch);
 }
 
+/* Its memory is there. */
+static void measure_start(struct engine *engine, const struct request *request) {
+        const struct generation *g = generation_in(request);
+
+        meters_time(engine, request, ENGINE_LATENCY_QUEUE, g->t_admitted - request->t_submitted, 1);
+        if (g->n_disk > 0)
+                meters_time(
+                        engine, request, ENGINE_LATENCY_RESTORE, g->t_restored - g->t_admitted, 1);
+}
+
+/* A step has computed so many tokens of the prompt. */
+static void measure_prompt(struct engine *engine, struct request *request, bool whole) {
+        struct generation *g = generation_of(request);
+        uint64_t now = clock_monotonic_usec();
+
+        meters_count(engine, request, RATE_PREFILLED, g->in_batch, now);
+        if (!whole || g->t_prefilled != 0)
+                return;
+        g->t_prefilled = now;
+        meters_time(engine, request, ENGINE_LATENCY_PREFILL, now - g->t_restored, 1);
+}
+
+void generate_measure(struct engine *engine, struct request *request, uint32_t n) {
+        struct generation *g = generation_of(request);
+        uint64_t now = clock_monotonic_usec();
+        bool waited = atomic_exchange(&request->was_paused, false);
+
+        meters_count(engine, request, RATE_DECODED, n, now);
+        if (g->t_token == 0)
+                meters_time(
+                        engine, request, ENGINE_LATENCY_FIRST_TOKEN, now - request->t_submitted, 1);
+        else if (!waited)
+                meters_time(engine, request, ENGINE_LATENCY_TOKEN, (now - g->t_token) / n, n);
+        g->t_token = now;
+}
+
 void generate_restored(struct engine *engine, struct request *request) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
@@ -182,6 +218,7 @@ void generate_restored(struct engine *engine, struct request *request) {
                 checkpoint_reached(engine, c, &g->plan);
                 g->n_kept = g->n_reached = kept;
                 g->t_restored = g->recall.t_read ? g->recall.t_read : clock_monotonic_usec();
+                measure_start(engine, request);
                 if (!request_is_warm(request)) {
                         speculate_begin(engine, request); /* before an old end is forgotten */
                         commit_input(engine, request);
@@ -298,12 +335,11 @@ void generate_advance(struct engine *engine, struct request *request, const floa
                         engine->count.tokens_recomputed += MIN(end, c->n_known) - start;
                 c->n_known = MAX(c->n_known, end);
                 g->n_reached = MAX(g->n_reached, end);
+                measure_prompt(engine, request, end == c->n_all);
                 if (end < c->n_all) {
                         send_progress(engine, request);
                         return;
                 }
-                if (g->t_prefilled == 0)
-                        g->t_prefilled = clock_monotonic_usec();
                 if (g->max_new == 0) {
                         generate_end(request, ENGINE_FINISH_LENGTH);
                         return;

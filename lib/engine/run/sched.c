@@ -53,7 +53,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
 #include "base/clock.h"
 #include "engine/run/state.h"
@@ -191,7 +190,7 @@ static void tell_waiting(struct engine *engine, struct request *request) {
                 "conversation %llu needs %llu MiB, more than the system has to give now: it waits",
                 (unsigned long long)request->conv->id,
                 (unsigned long long)(generation_of(request)->need_size >> 20));
-        event_log(engine, LOG_WARNING, &e);
+        event_log(engine, ENGINE_LOG_WAITS, request->r.owner, request->conv->id, &e);
 }
 
 /* Count the places of each flow, and find its next request. Requests whose peer does not read are

@@ -128,6 +128,8 @@ struct generation {
         struct grammar_state state;    /* of the constraint, behind all tokens so far */
         struct speculation speculation;
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
+        uint64_t t_token;   /* of the last token of the reply; 0: there is none */
+        uint64_t t_storing; /* when the present, or last, commit began */
         struct turn_told told_turn;
 
         /* What sched.c does with the request after the step. */
@@ -388,6 +390,8 @@ void generate_restored(struct engine *engine, struct request *request);
 void generate_adopted(struct engine *engine, struct request *request);
 /* The request's tokens of a step were computed; @logits: of the last one, or NULL. May mark it. */
 void generate_advance(struct engine *engine, struct request *request, const float *logits);
+/* A step has brought @n tokens of the reply, at least one. */
+void generate_measure(struct engine *engine, struct request *request, uint32_t n);
 /* The figures of Accepted (figures.c). */
 void generate_fill_accepted(const struct request *request, struct engine_event *ret);
 /* The rest of the held text was no beginning of a stop string: send it. -ERR_NOMEM, -ERR_LIMIT. */
@@ -417,6 +421,8 @@ int commit_store(struct engine *engine, struct request *request, struct store_tu
  * differ from a register that was written into a file that was replaced. */
 void commit_stored(struct engine *engine, struct request *request, uint32_t n);
 void commit_failed(struct conv *c, int r);
+/* The commit that began at generation.t_storing is done. */
+void commit_measure(struct engine *engine, const struct request *request);
 
 /* --- close.c --- */
 

@@ -183,8 +183,8 @@ static void note_cost(struct step *s, uint64_t usec) {
 /* The request's rows of the step: its own tokens, then the draft as far as it holds. Each token of a
  * draft is taken as if a step of its own had computed it. */
 static void advance(struct engine *engine, const struct step *s, struct request *request) {
+        uint32_t i, before = generation_of(request)->n_generated;
         size_t row = 0;
-        uint32_t i;
 
         while (row < s->n_rows && s->rows[row] != request)
                 row++;
@@ -195,6 +195,8 @@ static void advance(struct engine *engine, const struct step *s, struct request 
                 generate_advance(engine, request, model_logits(s->work, row + i + 1));
         }
         speculate_end(engine, request, i);
+        if (generation_of(request)->n_generated > before)
+                generate_measure(engine, request, generation_of(request)->n_generated - before);
 }
 
 /* Computed tokens belong to the sequences from now on; what follows from them. */

@@ -27,7 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <syslog.h>
 
 #include "base/clock.h"
 #include "base/utf8.h"
@@ -105,7 +104,8 @@ static void tell(struct engine *engine, const struct engine_problem *problem) {
                         (unsigned long long)problem->conv, problem->text);
         else
                 err_set(&e, ERR_CORRUPT, "check: register: %s", problem->text);
-        event_log(engine, LOG_WARNING, &e);
+        event_log(engine, problem->record ? ENGINE_LOG_RECORD_DAMAGED : ENGINE_LOG_TURN_DAMAGED,
+                OWNER_ANY, problem->conv, &e);
 }
 
 static void note(struct engine *engine, struct checking *x, const char *kind, uint64_t conv,
@@ -258,7 +258,7 @@ static bool forget(struct engine *engine, struct checking *x, uint64_t record) {
 
         *got = (struct store_reclaimed){0};
         if (store_forget_record(engine->store, record, got, &e) < 0) {
-                event_log(engine, LOG_WARNING, &e);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &e);
                 return false;
         }
         x->n_cuts++;

@@ -79,6 +79,13 @@ extern const struct verb verb_expire;
  * this one expires. */
 void sweep_noted(struct engine *engine, const struct request *request);
 
+/* --- tenant.c --- */
+
+/* @owner, or (@label not NULL) the tenant of this label of the same uid, which is not made: OWNER_ANY if there is none. In a
+ * job. Fails as store_tenant(). */
+int tenant_find(
+        struct engine *engine, uint64_t owner, const char *label, uint64_t *ret, struct err *e);
+
 /* --- create.c --- */
 
 /* May @name be the name of a conversation? -ERR_INVALID if not. */

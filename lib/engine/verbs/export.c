@@ -19,7 +19,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -207,7 +206,8 @@ static int write_cell(struct engine *engine, struct request *request, struct err
                 if (r == -ERR_NOMEM)
                         return r;
                 if (r < 0) {
-                        event_log(engine, LOG_WARNING, e);
+                        event_log(engine, ENGINE_LOG_RECORD_DAMAGED, request->sc.owner,
+                                request->sc.id, e);
                         return 1;
                 }
         }

@@ -46,8 +46,10 @@ static void get_run(struct engine *engine, struct job *j) {
 
         if (request->r.want_turns)
                 what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS | STORE_READ_FIGURES;
-        if (request->r.want_tokens || (request->r.want_turns && request->r.want_parts))
+        if (request->r.want_tokens || (request->r.want_turns && request->r.want_parts && !pages))
                 what |= STORE_READ_TOKENS;
+        else if (request->r.want_turns && request->r.want_parts)
+                what |= STORE_READ_RUN;
         j->r = store_read_page(engine->store, request->r.owner, request->r.conv_id,
                 request->r.conv_name, what, pages ? &page : NULL, request_admit_reading, request,
                 &request->reading, &j->err);

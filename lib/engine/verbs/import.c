@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <syslog.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -464,7 +463,8 @@ static void memory_done(struct engine *engine, struct job *j) {
         }
         if (j->r < 0 && j->r != -ERR_CANCELLED) {
                 err_wrap(&j->err, j->r, "the memory of an imported conversation");
-                event_log(engine, LOG_WARNING, &j->err);
+                event_log(engine, ENGINE_LOG_IMPORT_COLD, request->r.owner, request->conv->id,
+                        &j->err);
         }
         if (adopt(engine, request, &e) < 0)
                 request->conv->stale = true; /* the register is right: load it anew next time */

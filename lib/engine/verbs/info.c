@@ -3,13 +3,17 @@
  * Questions about the engine itself: its model, and its figures by stable names (docs/protocol.md
  * lists them).
  */
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
 #include "kern/kern.h"
+#include "spill/spill.h"
 
-#include "engine/verbs/create.h"
+#include "engine/verbs/walk.h"
 
 /* Indexed by enum engine_kv. */
 static const struct {
@@ -197,20 +201,135 @@ static size_t fill(struct engine *engine, const struct readings *f, struct engin
         return ARRAY_SIZE(all);
 }
 
-static void stats(struct engine *engine, struct request *request) {
-        struct engine_event *ev = request_answer(request, ENGINE_STATS_RESULT);
+/* --- Stats ---
+ *
+ *      stats() ─┬─ [want_meters] ─→ look_run(): what the register has of the owner ─→ measured() ─┬─ [want_users] ─→ a walk ─┐
+ *               │                                                                                 │                        │
+ *               └──────────────────────────────────────────────────────────────────────────────────→ answer() ←────────────┘
+ *
+ * Without want_meters the engine thread answers by itself: so the daemon sees that it is alive, whatever the disk does. */
+
+/* In front of it, where the walk looks for itself. */
+struct asked {
+        struct walk walk;
+        uint64_t owner; /* whose meter; OWNER_ANY: of a tenant that nobody has named yet */
+        bool has_usage;
+        struct store_usage usage;
+};
+static_assert(offsetof(struct asked, walk) == 0, "the walk looks for itself there");
+
+static struct asked *asked_of(struct request *request) {
+        return request_own(request);
+}
+
+static void stats_deinit(struct engine *engine, struct request *request) {
+        (void)engine;
+        walk_deinit(&asked_of(request)->walk);
+}
+
+/* Whom the request is about, but for a tenant. */
+static uint64_t subject_of(const struct request *request) {
+        return request->r.one_user ? request->r.uid : request->r.owner;
+}
+
+static void look_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct asked *asked = asked_of(request);
+
+        j->r = tenant_find(engine, subject_of(request), request->r.tenant, &asked->owner, &j->err);
+        if (j->r < 0 || asked->owner == OWNER_ANY)
+                return;
+        /* The figures are of use without this, most of all where the register can't be read. */
+        asked->has_usage = store_usage(engine->store, asked->owner, &asked->usage, NULL) == 0;
+}
+
+static void fill_holding(struct engine *engine, struct request *request, struct engine_holding *h) {
+        const struct asked *asked = asked_of(request);
+        struct conv *c;
+        size_t it = 0;
+
+        *h = (struct engine_holding){.uid = owner_uid(subject_of(request)),
+                .owner = asked->owner,
+                .has_convs = asked->has_usage};
+        snprintf(h->tenant, sizeof(h->tenant), "%s", request->r.tenant ? request->r.tenant : "");
+        if (asked->owner == OWNER_ANY)
+                return;
+        h->n_convs = asked->usage.n_conversations;
+        h->n_tokens = asked->usage.n_tokens;
+        h->disk_size = spill_owner_size(engine->spill, asked->owner);
+        h->n_requests = desk_n_of(engine, asked->owner);
+        while ((c = convs_next(engine, &it)))
+                if (c->owner == asked->owner)
+                        h->ram_size += seq_resident_size(c->seq);
+}
+
+static int fill_meters(struct engine *engine, struct request *request, struct err *e) {
+        struct engine_meters *m = event_calloc(request->final, 1, sizeof(*m), e);
+
+        if (!m)
+                return -(int)e->code;
+        request->final->ev.stats.meters = m;
+        meters_read_all(engine, &m->all);
+        if (asked_of(request)->owner != OWNER_ANY)
+                meters_read(engine, asked_of(request)->owner, &m->own);
+        fill_holding(engine, request, &m->holding);
+        return 0;
+}
+
+static int fill_stats(struct engine *engine, struct request *request, struct err *e) {
+        struct engine_event *ev = &request->final->ev;
         struct readings f;
-        struct err e;
 
         gather(engine, &f);
-        ev->stats.stats = event_calloc(
-                request->final, fill(engine, &f, NULL), sizeof(struct engine_stat), &e);
-        if (!ev->stats.stats) {
+        ev->stats.stats =
+                event_calloc(request->final, fill(engine, &f, NULL), sizeof(struct engine_stat), e);
+        if (!ev->stats.stats)
+                return -(int)e->code;
+        ev->stats.n = fill(engine, &f, ev->stats.stats);
+        return 0;
+}
+
+static void answer(struct engine *engine, struct request *request) {
+        struct engine_event *ev = request_answer(request, ENGINE_STATS_RESULT);
+        const struct walk *walk = &asked_of(request)->walk;
+        struct err e;
+
+        if (fill_stats(engine, request, &e) < 0 ||
+                (request->r.want_meters && fill_meters(engine, request, &e) < 0)) {
                 request_fail(engine, request, &e);
                 return;
         }
-        ev->stats.n = fill(engine, &f, ev->stats.stats);
+        if (request->r.want_users) {
+                ev->stats.n_users = walk->n;
+                ev->stats.more_users = walk->more;
+                ev->stats.users = walk_give(request);
+        }
         request_finish(engine, request);
 }
 
-const struct verb verb_stats = {.start = stats};
+static void measured(struct engine *engine, struct request *request) {
+        struct err e;
+
+        if (!request->r.want_users)
+                answer(engine, request);
+        else if (walk_begin(engine, request, ENGINE_STATS_USERS, answer, &e) < 0)
+                request_fail(engine, request, &e);
+}
+
+static void look_done(struct engine *engine, struct job *j) {
+        if (j->r < 0)
+                request_fail(engine, request_of(j), &j->err);
+        else
+                measured(engine, request_of(j));
+}
+
+static void stats(struct engine *engine, struct request *request) {
+        request->r.user_order = ENGINE_USERS_BY_RAM;
+        if (request->r.want_meters)
+                request_submit(engine, request, look_run, look_done);
+        else
+                measured(engine, request);
+}
+
+const struct verb verb_stats = {
+        .own_size = sizeof(struct asked), .deinit = stats_deinit, .start = stats};

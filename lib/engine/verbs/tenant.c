@@ -7,6 +7,21 @@
  */
 #include "engine/verbs/create.h"
 
+int tenant_find(
+        struct engine *engine, uint64_t owner, const char *label, uint64_t *ret, struct err *e) {
+        uint32_t number = 0;
+        int r;
+
+        *ret = owner;
+        if (!label)
+                return 0;
+        r = store_tenant(engine->store, owner_uid(owner), label, 0, &number, e);
+        if (r < 0 && r != -ERR_NOT_FOUND)
+                return r;
+        *ret = number > 0 ? owner_make(owner_uid(owner), number) : OWNER_ANY;
+        return 0;
+}
+
 static uint32_t *number_of(struct request *request) {
         return request_own(request);
 }

@@ -11,7 +11,9 @@
  * 3. Of a reply that ended at a stop string, the parts end there, as its text does, unless a later turn
  *    goes on with it: then the model has seen the stop string, and the parts have it.
  * 4. A page of turns has the same parts as all turns have: a reply that the page begins within is read from
- *    its beginning, and what belongs to earlier turns is dropped.
+ *    its beginning, and what belongs to earlier turns is dropped. Of the history before that reply nothing is needed
+ *    but the role that it answers, and of what is behind the page one turn (STORE_READ_RUN): the time that a page takes
+ *    does not depend on how long the history is.
  * 5. Texts that have not the form of results, or of what is given with a message, can only come from a
  *    damaged register: the turn then has a text and nothing else.
  */
@@ -234,6 +236,7 @@ static int add_all_parts(struct maker *m, struct err *e) {
 static int make(struct maker *m, struct err *e) {
         const struct store_reading *x = &m->request->reading;
         uint32_t n = (uint32_t)x->turns.n;
+        struct gap before = {0, 0}; /* the tokens that were not read */
         int r = 0;
 
         m->skip = MIN(x->page_first - x->turns_first, n);
@@ -252,8 +255,11 @@ static int make(struct maker *m, struct err *e) {
                 r = add_turn(m, i, e);
                 add_tools(m, i);
         }
-        m->n = MIN(n, x->n_sound_turns);
-        m->said = (struct said){{.memory = x->tokens}, m->turns, x->conv.created_usec};
+        m->n = MIN(n, x->n_sound_turns - x->turns_first);
+        if (x->turns_first > 0 && n > 0)
+                before.to = m->turns[0].start;
+        m->said =
+                (struct said){{.memory = x->tokens, .gap = before}, m->turns, x->conv.created_usec};
         return r == 0 && m->request->r.want_parts ? add_all_parts(m, e) : r;
 }
 

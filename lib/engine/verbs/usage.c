@@ -20,28 +20,11 @@ static struct look *look_of(struct request *request) {
         return request_own(request);
 }
 
-/* The owner that the request means. A tenant is not made. */
-static int find_owner(struct engine *engine, struct request *request, struct err *e) {
-        uint32_t number = 0;
-        int r;
-
-        look_of(request)->owner = request->r.owner;
-        if (!request->r.tenant)
-                return 0;
-        r = store_tenant(
-                engine->store, owner_uid(request->r.owner), request->r.tenant, 0, &number, e);
-        if (r < 0 && r != -ERR_NOT_FOUND)
-                return r;
-        look_of(request)->owner =
-                number > 0 ? owner_make(owner_uid(request->r.owner), number) : OWNER_ANY;
-        return 0;
-}
-
 static void usage_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct look *look = look_of(request);
 
-        j->r = find_owner(engine, request, &j->err);
+        j->r = tenant_find(engine, request->r.owner, request->r.tenant, &look->owner, &j->err);
         if (j->r == 0 && look->owner != OWNER_ANY)
                 j->r = store_usage(engine->store, look->owner, &look->usage, &j->err);
         request->account.reads = look->owner == request->r.owner;

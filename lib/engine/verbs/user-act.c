@@ -20,7 +20,6 @@
  *    KEPT at most: if there were more, all labels wait for the next start, as do those that were kept.
  */
 #include <stdlib.h>
-#include <syslog.h>
 
 #include "base/clock.h"
 #include "engine/verbs/create.h"
@@ -74,6 +73,8 @@ static void finish(struct engine *engine, struct request *request) {
         ev->acted.n_tokens = request->r.user_act == ENGINE_USER_PURGE ? x->act.n_tokens : 0;
         ev->acted.n_requests = x->n_requests;
         ev->acted.n_busy = x->n_busy;
+        if (ev->acted.purged)
+                meters_forget(engine, &x->whose);
         leave(request);
         request_finish(engine, request);
 }
@@ -221,7 +222,7 @@ static void forget_run(struct engine *engine, struct job *j) {
 /* Everything else is done: a label that stays is no reason to fail. */
 static void forget_done(struct engine *engine, struct job *j) {
         if (j->r < 0)
-                event_log(engine, LOG_WARNING, &j->err);
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &j->err);
         finish(engine, request_of(j));
 }
 

@@ -5,7 +5,8 @@
  * 1. The owners are those who have a conversation, and those whom the caller names (engine_request.known): two lists by rising
  *    owner, which one walk goes through together.
  * 2. The walk looks at all owners for each page, since any of them may have the greatest figure, and keeps the rows of the
- *    page alone. So the answer's memory is bounded by the page, not by the number of owners.
+ *    page alone. So the answer's memory is bounded by the page, not by the number of owners. Rows are charged as they come;
+ *    without room for more of them the page is shorter.
  * 3. It goes in slices, each a job of its own (STEPS), and each look into the register is short (store/owners.c). So it
  *    holds up neither commits nor other requests, however many owners there are.
  * 4. What is in RAM is noted at the beginning, on the engine thread: a sum for each owner with a loaded conversation.
@@ -15,44 +16,16 @@
 
 #include "spill/spill.h"
 
-#include "engine/verbs/create.h"
+#include "engine/verbs/walk.h"
 
-#define STEPS 64 /* of a slice: an owner, or so many conversations of one: */
-#define PAGE 256
+#define STEPS 64 /* of a slice: an owner, or WALK_PAGE conversations of one */
 
-struct in_ram {
-        uint64_t owner, size;
-};
+#define FIRST_ROWS 16
 
-struct walk {
-        struct engine_user *rows; /* [max]: the best so far, in order */
-        size_t n, max;
-        bool more; /* some had no place in the page */
-
-        struct in_ram *ram; /* [n_ram], by owner */
-        size_t n_ram, at_ram;
-        size_t at_known;
-        uint64_t from; /* the next owner is this one or greater */
-
-        /* The owner that is being looked at. */
-        bool has_owner;
-        struct engine_user user;
-        uint64_t after; /* the conversation */
-
-        bool ends;
-        struct store_owned page[PAGE];
-};
-
-static struct walk *walk_of(struct request *request) {
-        return request_own(request);
-}
-
-static void walk_deinit(struct engine *engine, struct request *request) {
-        struct walk *w = walk_of(request);
-
-        (void)engine;
+void walk_deinit(struct walk *w) {
         free(w->rows);
         free(w->ram);
+        free(w->page);
 }
 
 /* --- the page (2) --- */
@@ -89,6 +62,24 @@ static bool is_before(uint64_t figure, uint64_t owner, uint64_t other_figure, ui
         return figure != other_figure ? figure > other_figure : owner < other;
 }
 
+/* Room for more rows, up to the page (2). */
+static void grow(struct request *request, struct walk *w) {
+        size_t room = MIN(MAX(w->room * 2, (size_t)FIRST_ROWS), w->max), more = room - w->room;
+        struct engine_user *rows = NULL;
+
+        if (charge_take(&request->charge, more * sizeof(*rows), "a list of users", NULL) == 0) {
+                rows = realloc(w->rows, room * sizeof(*rows));
+                if (!rows)
+                        charge_give(&request->charge, more * sizeof(*rows));
+        }
+        if (!rows) {
+                w->max = w->room; /* from now on, or the page would have gaps */
+                return;
+        }
+        w->rows = rows;
+        w->room = room;
+}
+
 static void add_row(struct request *request, struct walk *w, const struct engine_user *user) {
         enum engine_user_order order = request->r.user_order;
         uint64_t figure = figure_of(order, user);
@@ -100,10 +91,12 @@ static void add_row(struct request *request, struct walk *w, const struct engine
         while (i > 0 && is_before(figure, user->owner, figure_of(order, &w->rows[i - 1]),
                                 w->rows[i - 1].owner))
                 i--;
-        w->more = w->more || w->n == w->max;
-        if (i == w->max)
+        if (w->n == w->room && w->room < w->max)
+                grow(request, w);
+        w->more = w->more || w->n == w->room;
+        if (i == w->room)
                 return;
-        if (w->n == w->max)
+        if (w->n == w->room)
                 w->n--;
         memmove(w->rows + i + 1, w->rows + i, (w->n - i) * sizeof(*w->rows));
         w->rows[i] = *user;
@@ -161,7 +154,7 @@ static int begin_owner(struct engine *engine, struct request *request, struct wa
 static int count_some(
         struct engine *engine, struct request *request, struct walk *w, struct err *e) {
         size_t n = 0;
-        int r = store_owned(engine->store, w->user.owner, w->after, w->page, PAGE, &n, e);
+        int r = store_owned(engine->store, w->user.owner, w->after, w->page, WALK_PAGE, &n, e);
 
         if (r < 0)
                 return r;
@@ -171,7 +164,7 @@ static int count_some(
                 w->user.used_usec = MAX(w->user.used_usec, w->page[i].updated_usec);
                 w->after = w->page[i].id;
         }
-        if (n == PAGE)
+        if (n == WALK_PAGE)
                 return 0;
         w->has_owner = false;
         add_row(request, w, &w->user);
@@ -202,37 +195,28 @@ static void slice_run(struct engine *engine, struct job *j) {
                 j->r = step(engine, request, w, &j->err);
 }
 
-static int answer(struct engine *engine, struct request *request, struct err *e) {
-        struct walk *w = walk_of(request);
-        struct engine_event *ev = request_answer(request, ENGINE_USERS_RESULT);
-
-        ev->users.users = event_calloc(request->final, w->n, sizeof(*w->rows), e);
-        if (!ev->users.users)
-                return -(int)e->code;
-        if (w->n > 0) {
-                memcpy(ev->users.users, w->rows, w->n * sizeof(*w->rows));
-                ev->users.after_value = figure_of(request->r.user_order, &w->rows[w->n - 1]);
-        }
-        ev->users.n = w->n;
-        ev->users.more = w->more;
-        ev->users.order = request->r.user_order;
-        request_finish(engine, request);
-        return 0;
-}
-
 static void slice_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
+        struct walk *w = walk_of(request);
 
         if (j->r == 0 && engine->stopping)
                 j->r = err_set(&j->err, ERR_SHUTDOWN, "the daemon is stopping");
         if (j->r == 0 && atomic_load(&request->cancel))
                 j->r = err_set(&j->err, ERR_CANCELLED, "cancelled before all users were counted");
-        if (j->r == 0 && !walk_of(request)->ends) {
-                request_submit(engine, request, slice_run, slice_done);
-                return;
-        }
-        if (j->r < 0 || answer(engine, request, &j->err) < 0)
+        if (j->r < 0)
                 request_fail(engine, request, &j->err);
+        else if (w->ends)
+                w->done(engine, request);
+        else
+                request_submit(engine, request, slice_run, slice_done);
+}
+
+struct engine_user *walk_give(struct request *request) {
+        struct walk *w = walk_of(request);
+
+        event_adopt(request->final, &request->charge, w->room * sizeof(*w->rows));
+        w->room = 0;
+        return TAKE_PTR(w->rows);
 }
 
 /* --- the beginning (4) --- */
@@ -263,16 +247,17 @@ static size_t join(struct in_ram *ram, size_t n) {
         return k;
 }
 
-static int note_ram(struct engine *engine, struct request *request, struct err *e) {
-        struct walk *w = walk_of(request);
+static int note_ram(struct engine *engine, struct request *request, struct walk *w, struct err *e) {
         size_t count = convs_count(engine), it = 0, n = 0;
         struct conv *c;
-        int r = charge_take(&request->charge, count * sizeof(*w->ram), "counting users", e);
+        int r = charge_take(&request->charge,
+                count * sizeof(*w->ram) + WALK_PAGE * sizeof(*w->page), "counting users", e);
 
         if (r < 0)
                 return r;
         w->ram = calloc(count + 1, sizeof(*w->ram));
-        if (!w->ram)
+        w->page = calloc(WALK_PAGE, sizeof(*w->page));
+        if (!w->ram || !w->page)
                 return err_set(e, ERR_NOMEM, "no memory for counting users");
         while (n < count && (c = convs_next(engine, &it)))
                 w->ram[n++] = (struct in_ram){c->owner, seq_resident_size(c->seq)};
@@ -281,30 +266,52 @@ static int note_ram(struct engine *engine, struct request *request, struct err *
         return 0;
 }
 
-static int make_room(struct request *request, struct err *e) {
+int walk_begin(
+        struct engine *engine, struct request *request, size_t max, walk_fn *done, struct err *e) {
         struct walk *w = walk_of(request);
-        int r;
-
-        w->max = request->r.limit ? request->r.limit : ENGINE_MAX_LIST;
-        r = charge_take(&request->charge, w->max * sizeof(*w->rows), "a list of users", e);
-        if (r < 0)
-                return r;
-        w->rows = calloc(w->max, sizeof(*w->rows));
-        return w->rows ? 0 : err_set(e, ERR_NOMEM, "no memory for a list of users");
-}
-
-static void start(struct engine *engine, struct request *request) {
         /* Our own copy, for this walk alone. */
         void *known = (void *)(uintptr_t)request->r.known;
-        struct err e;
 
         if (request->r.n_known > 0)
                 qsort(known, request->r.n_known, sizeof(*request->r.known), known_by_owner);
-        if (make_room(request, &e) < 0 || note_ram(engine, request, &e) < 0)
+        w->max = max;
+        w->done = done;
+        grow(request, w);
+        if (w->room == 0)
+                return err_set(e, ERR_LIMIT, "requests have no memory for a list of users");
+        if (note_ram(engine, request, w, e) < 0)
+                return -(int)e->code;
+        request_submit(engine, request, slice_run, slice_done);
+        return 0;
+}
+
+/* --- the verb --- */
+
+static void users_deinit(struct engine *engine, struct request *request) {
+        (void)engine;
+        walk_deinit(walk_of(request));
+}
+
+static void answer(struct engine *engine, struct request *request) {
+        struct walk *w = walk_of(request);
+        struct engine_event *ev = request_answer(request, ENGINE_USERS_RESULT);
+
+        if (w->n > 0)
+                ev->users.after_value = figure_of(request->r.user_order, &w->rows[w->n - 1]);
+        ev->users.n = w->n;
+        ev->users.more = w->more;
+        ev->users.order = request->r.user_order;
+        ev->users.users = walk_give(request);
+        request_finish(engine, request);
+}
+
+static void start(struct engine *engine, struct request *request) {
+        size_t max = request->r.limit ? request->r.limit : ENGINE_MAX_LIST;
+        struct err e;
+
+        if (walk_begin(engine, request, max, answer, &e) < 0)
                 request_fail(engine, request, &e);
-        else
-                request_submit(engine, request, slice_run, slice_done);
 }
 
 const struct verb verb_users = {
-        .own_size = sizeof(struct walk), .deinit = walk_deinit, .start = start};
+        .own_size = sizeof(struct walk), .deinit = users_deinit, .start = start};

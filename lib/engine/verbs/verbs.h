@@ -37,7 +37,5 @@ bool drain_refuses(struct engine *engine, const struct verb *verb, struct err *e
 /* Go on with draining. As watch_step(). */
 uint64_t drain_step(struct engine *engine);
 
-/* Describe the model; the engine owns the strings. Any thread. */
-void engine_describe_model(struct engine *engine, struct engine_model_info *ret);
 /* The number format of memory. */
 enum kern_kv_type engine_kv_type(const struct engine *engine);

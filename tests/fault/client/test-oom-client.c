@@ -31,7 +31,11 @@ static void write_script(void) {
         Confab__V1__Conversations list = CONFAB__V1__CONVERSATIONS__INIT;
         Confab__V1__Stat stat = CONFAB__V1__STAT__INIT, *all[] = {&stat};
         Confab__V1__Exported ex = CONFAB__V1__EXPORTED__INIT;
+        Confab__V1__Histogram histogram = CONFAB__V1__HISTOGRAM__INIT, *histograms[] = {&histogram};
+        Confab__V1__Rates rates = CONFAB__V1__RATES__INIT, *all_rates[] = {&rates};
+        Confab__V1__User user = CONFAB__V1__USER__INIT, *users[] = {&user};
         Confab__V1__StatsResult stats = CONFAB__V1__STATS_RESULT__INIT;
+        uint64_t bucket = 1;
         Confab__V1__TokenizeResult tokenize = CONFAB__V1__TOKENIZE_RESULT__INIT;
         ProtobufCBinaryData piece = {1, proto_borrow("x")};
         int32_t id = 1;
@@ -61,6 +65,16 @@ static void write_script(void) {
         script_say(&script, 3, CONFAB__V1__EVENT__KIND_CONVERSATIONS, &list);
         stats.stats = all;
         stats.n_stats = 1;
+        histogram.name = proto_borrow("queue");
+        histogram.n_buckets = 1; /* and no bound */
+        histogram.buckets = &bucket;
+        stats.histograms = histograms;
+        stats.n_histograms = 1;
+        stats.rates = stats.own_rates = all_rates;
+        stats.n_rates = stats.n_own_rates = 1;
+        stats.own = &user;
+        stats.users = users;
+        stats.n_users = 1;
         script_say(&script, 4, CONFAB__V1__EVENT__KIND_STATS, &stats);
         tokenize.tokens = &id;
         tokenize.n_tokens = 1;

@@ -8,6 +8,7 @@
 #include "client/gateway/metrics.h"
 #include "client/gateway/own-read.h"
 #include "client/gateway/own-reply.h"
+#include "client/stats-copy.h"
 #include "fault/gateway/whole-reply.h"
 #include "fault/loop.h"
 #include "util/test.h"
@@ -106,8 +107,19 @@ static void test_replies(void **state) {
 }
 
 static void test_metrics(void **state) {
-        const struct metrics_stat stats[] = {{"a", 1}};
-        const struct metrics_daemon daemon = {.model = "m", .stats = stats, .n_stats = 1};
+        const uint64_t bounds[] = {1}, counts[] = {1, 2};
+        const struct confab_histogram histogram = {"queue", 3, 4, bounds, 1, counts};
+        const struct confab_user user = {.uid = 1, .tenant = "t"};
+        const struct confab_stat named[] = {{"a", 1}};
+        const struct confab_stats stats = {.version = "1",
+                .stats = named,
+                .n_stats = 1,
+                .started_usec = 1,
+                .histograms = &histogram,
+                .n_histograms = 1,
+                .users = &user,
+                .n_users = 1};
+        const struct metrics_daemon daemon = {.told = {.model = "m", .up = true, .stats = &stats}};
         const struct metrics_answers answers = {.dialect = "d"};
         const struct metrics_gateway gateway = {.answers = &answers, .n_answers = 1};
         struct fault_loop loop = {.at_least = 3, .at_most = MAX_ALLOCATIONS};
@@ -121,6 +133,16 @@ static void test_metrics(void **state) {
                 fault_loop_disarm(&loop);
                 buf_deinit(&out);
                 fault_loop_expect(&loop, r, NULL);
+        }
+        loop = (struct fault_loop){.at_least = 1, .at_most = 2};
+        while (fault_loop_next(&loop)) {
+                struct confab_stats *copy;
+
+                fault_loop_arm(&loop);
+                copy = stats_copy(&stats);
+                fault_loop_disarm(&loop);
+                fault_loop_expect(&loop, copy ? 0 : -ERR_NOMEM, NULL);
+                free(copy);
         }
 }
 

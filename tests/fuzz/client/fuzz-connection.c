@@ -21,6 +21,23 @@ static size_t sum(const void *p, size_t n) {
         return s;
 }
 
+static size_t sum_stats(const struct confab_stats *stats) {
+        size_t s = sum(stats->version, strlen(stats->version));
+
+        for (size_t i = 0; i < stats->n_histograms; i++) {
+                const struct confab_histogram *h = &stats->histograms[i];
+
+                s += sum(h->name, strlen(h->name)) + (confab_histogram_quantile(h, 0.9) > 5);
+                s += sum(h->bounds_usec, h->n_bounds * sizeof(*h->bounds_usec));
+                s += sum(h->buckets, (h->n_bounds + 1) * sizeof(*h->buckets));
+        }
+        s += sum(stats->rates, stats->n_rates * sizeof(*stats->rates));
+        s += sum(stats->own_rates, stats->n_own_rates * sizeof(*stats->own_rates));
+        for (size_t i = 0; i < stats->n_users; i++)
+                s += stats->users[i].tenant ? strlen(stats->users[i].tenant) : 1;
+        return s + (stats->own && stats->own->tenant ? strlen(stats->own->tenant) : 0);
+}
+
 static size_t look(const struct confab_event *ev) {
         size_t s = 0;
 
@@ -58,6 +75,7 @@ static size_t look(const struct confab_event *ev) {
         } else if (ev->kind == CONFAB_EVENT_STATS) {
                 for (size_t i = 0; i < ev->stats->n_stats; i++)
                         s += sum(ev->stats->stats[i].name, 1);
+                s += sum_stats(ev->stats);
         }
         return s;
 }

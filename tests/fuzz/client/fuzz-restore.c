@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 abort();
         lseek(fd, 0, SEEK_SET);
         snprintf(dir, sizeof(dir), "%s/state", parent);
-        if (restore_state(fd, dir, &owner, &restored, &e) == 0) {
+        if (restore_state(fd, dir, &owner, NULL, &restored, &e) == 0) {
                 remove_memory(dir);
                 if (count(parent) != 1 || count(dir) != 2)
                         abort();

@@ -294,6 +294,105 @@ static void test_chat_replaces(void **state) {
         teardown(&f);
 }
 
+/* ---- a history that is longer than a page ---- */
+
+#define N_LONG 100
+#define LONG_MESSAGE 3 /* the only turn of the user's */
+
+/* Answer a Get of turns out of N_LONG: it asks for at most @most of them before turn @before (N_LONG: unset). */
+static void serve_long(struct fixture *f, uint32_t before, uint32_t most, uint64_t revision) {
+        _cleanup_(proto_message_freep) struct proto_message *m = peer_next(&f->peer);
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT;
+        Confab__V1__Turn turns[N_LONG], *pointers[N_LONG];
+        const Confab__V1__Get *get;
+
+        assert_non_null(m);
+        assert_int_equal(m->request->verb_case, REQ(GET));
+        get = m->request->get;
+        assert_true(get->turns && !get->parts && !get->has_from_turn);
+        assert_int_equal(get->has_before_turn ? get->before_turn : N_LONG, before);
+        assert_int_equal(get->max_turns, most);
+        c.first_turn = before - MIN(before, most);
+        for (uint32_t i = c.first_turn; i < before; i++) {
+                Confab__V1__Turn *t = pointers[i - c.first_turn] = &turns[i];
+
+                confab__v1__turn__init(t);
+                t->has_role = true;
+                t->role = i == LONG_MESSAGE ? CONFAB__V1__ROLE__ROLE_USER
+                                            : CONFAB__V1__ROLE__ROLE_ASSISTANT;
+        }
+        c.has_id = c.has_n_turns = c.has_first_turn = c.has_revision = event.has_request = true;
+        c.id = 3;
+        c.revision = revision;
+        c.n_turns = N_LONG;
+        c.turn_list = pointers;
+        c.n_turn_list = before - c.first_turn;
+        event.request = m->request->id;
+        event.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATION;
+        event.conversation = &c;
+        peer_send(&f->peer, &event);
+}
+
+static void expect_edit(struct fixture *f, uint64_t revision) {
+        _cleanup_(proto_message_freep) struct proto_message *m = peer_next(&f->peer);
+
+        assert_int_equal(m->request->verb_case, REQ(CONTINUE));
+        assert_int_equal(m->request->continue_->conversation->id, 3);
+        assert_int_equal(m->request->continue_->at_turn, LONG_MESSAGE);
+        assert_int_equal(m->request->continue_->expect_revision, revision);
+        peer_send_accepted(&f->peer, m->request->id);
+        peer_send_done(&f->peer, m->request->id, CONFAB__V1__FINISH_REASON__FINISH_STOP);
+}
+
+/* A turn with a number takes two looks, the last message as many as there are pages behind it. */
+static void test_edit_long(void **state) {
+        static const uint32_t befores[] = {N_LONG, 68, 36, 4};
+        struct fixture f;
+
+        BEGIN(&f, "edit", "a", "3", "x");
+        serve_long(&f, N_LONG, 1, 40);
+        serve_long(&f, LONG_MESSAGE + 1, 1, 40);
+        expect_edit(&f, 40);
+        finish(&f, 0, "", NULL);
+        START(&f, "chat", "a");
+        give_input(&f, "/edit x\n");
+        end_input(&f);
+        greet(&f);
+        peer_send_turns(&f.peer, expect(&f, REQ(GET)), 40, talk, 5);
+        for (size_t i = 0; i < ARRAY_SIZE(befores); i++)
+                serve_long(&f, befores[i], 32, 40);
+        expect_edit(&f, 40);
+        finish(&f, 0, "", NULL);
+        teardown(&f);
+}
+
+/* Somebody else says something, or takes back, between two pages; a page is too large. */
+static void test_edit_changed(void **state) {
+        struct fixture f;
+
+        BEGIN(&f, "edit", "a", "3", "x");
+        serve_long(&f, N_LONG, 1, 40);
+        serve_long(&f, LONG_MESSAGE + 1, 1, 41);
+        serve_long(&f, N_LONG, 1, 41);
+        peer_send_error(&f.peer, expect(&f, REQ(GET)), "invalid", "before_turn 4", false);
+        serve_long(&f, N_LONG, 1, 42);
+        serve_long(&f, N_LONG, 1, 42);
+        serve_long(&f, LONG_MESSAGE + 1, 1, 42);
+        expect_edit(&f, 42);
+        finish(&f, 0, "", NULL);
+        START(&f, "chat", "a");
+        give_input(&f, "/edit x\n");
+        end_input(&f);
+        greet(&f);
+        peer_send_turns(&f.peer, expect(&f, REQ(GET)), 40, talk, 5);
+        peer_send_error(&f.peer, expect(&f, REQ(GET)), "limit", "too large", false);
+        serve_long(&f, N_LONG, 16, 40);
+        peer_send_error(&f.peer, expect(&f, REQ(GET)), "not_found", "it is gone", false);
+        finish(&f, 3, "", "it is gone");
+        teardown(&f);
+}
+
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_usage),
@@ -304,6 +403,8 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_regenerate),
                 cmocka_unit_test(test_edit),
                 cmocka_unit_test(test_chat_replaces),
+                cmocka_unit_test(test_edit_long),
+                cmocka_unit_test(test_edit_changed),
         };
 
         if (argc != 2) {

@@ -3,6 +3,7 @@
 #include "cli-fixture.h"
 #include "util/terminal.h"
 #include <poll.h>
+#include <sys/mman.h>
 
 #define ERASE "\r\033[K"
 
@@ -180,6 +181,110 @@ static void test_quiet(void **state) {
         teardown(&f);
 }
 
+/* ---- files ---- */
+
+static void send_chunk(struct fixture *f, uint64_t id, size_t size) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Chunk chunk = CONFAB__V1__CHUNK__INIT;
+        uint8_t *data = calloc(1, size);
+
+        assert_non_null(data);
+        event.has_request = chunk.has_data = true;
+        event.request = id;
+        event.kind_case = CONFAB__V1__EVENT__KIND_CHUNK;
+        event.chunk = &chunk;
+        chunk.data = (ProtobufCBinaryData){.data = data, .len = size};
+        peer_send(&f->peer, &event);
+        free(data);
+}
+
+/* For longer than what takes so long shows nothing. */
+static void stay(struct fixture *f) {
+        assert_int_equal(poll(&(struct pollfd){f->err, POLLIN, 0}, 1, 600), 0);
+}
+
+/* What comes in the stream, of which nobody knows how much it is. */
+static void test_backup(void **state) {
+        struct fixture f;
+        char path[128];
+        uint64_t id;
+
+        test_need_terminal();
+        setup(&f);
+        f.err_terminal = true;
+        snprintf(path, sizeof(path), "%s/backup.tar", f.dir);
+        START(&f, "admin", "backup", path);
+        greet(&f);
+        id = expect(&f, REQ(BACKUP));
+        shows(&f, ERASE "copying the register, ");
+        send_chunk(&f, id, 3 << 18);
+        shows(&f, ERASE "copying the register, 768K, ");
+        send_chunk(&f, id, 3 << 18);
+        shows(&f, ERASE "copying the register, 1.5M, ");
+        peer_send_exported(&f.peer, id, -1, 3 << 19);
+        finish(&f, 0, NULL, ERASE);
+        assert_non_null(strstr(f.text, "backup.tar: 1.5M\n"));
+        assert_int_equal(unlink(path), 0);
+        teardown(&f);
+}
+
+/* To a pipe that is not read for a while. */
+static void test_export(void **state) {
+        static char out[1 << 20];
+        struct fixture f;
+        size_t size = 0;
+        uint64_t id;
+        int fd;
+
+        test_need_terminal();
+        setup(&f);
+        f.err_terminal = true;
+        START(&f, "export", "a");
+        greet(&f);
+        id = expect(&f, REQ(EXPORT));
+        shows(&f, ERASE "making the export, ");
+        fd = memfd_create("export", 0);
+        assert_true(fd >= 0);
+        assert_int_equal(ftruncate(fd, sizeof(out)), 0);
+        peer_send_exported(&f.peer, id, fd, sizeof(out));
+        close(fd);
+        shows(&f, ERASE);
+        assert_int_equal(poll(&(struct pollfd){f.out, POLLIN, 0}, 1, -1), 1);
+        stay(&f);
+        while (size < 400000) {
+                ssize_t n = read(f.out, out, 65536);
+
+                assert_true(n > 0);
+                size += (size_t)n;
+        }
+        shows(&f, ERASE "writing, 256K of 1.0M");
+        finish(&f, 0, NULL, ERASE);
+        teardown(&f);
+}
+
+/* From a pipe that is slow. */
+static void test_import(void **state) {
+        static const char
+                piece[1 << 17]; /* more than a pipe holds: when it is written the program reads */
+        struct fixture f;
+        int in;
+
+        test_need_terminal();
+        setup(&f);
+        f.err_terminal = true;
+        START(&f, "import");
+        in = dup(f.in);
+        greet(&f);
+        assert_int_equal(write(in, piece, sizeof(piece)), sizeof(piece));
+        stay(&f);
+        assert_int_equal(write(in, piece, 10), 10);
+        shows(&f, ERASE "reading, 128K, ");
+        close(in);
+        peer_send_conversation(&f.peer, expect(&f, REQ(IMPORT)), 3, "a");
+        finish(&f, 0, "a\n", ERASE);
+        teardown(&f);
+}
+
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_phases),
@@ -187,6 +292,9 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_silence),
                 cmocka_unit_test(test_verbose),
                 cmocka_unit_test(test_quiet),
+                cmocka_unit_test(test_backup),
+                cmocka_unit_test(test_export),
+                cmocka_unit_test(test_import),
         };
 
         if (argc != 2) {

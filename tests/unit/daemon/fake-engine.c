@@ -434,6 +434,12 @@ void fake_emit(const struct engine_event *from) {
                 ev->stats.stats =
                         copy_array(ev->stats.stats, ev->stats.n, sizeof(*ev->stats.stats));
                 ev->stats.n = ev->stats.stats ? ev->stats.n : 0;
+                if (ev->stats.meters)
+                        ev->stats.meters =
+                                copy_array(ev->stats.meters, 1, sizeof(*ev->stats.meters));
+                if (ev->stats.users)
+                        ev->stats.users = copy_array(
+                                ev->stats.users, ev->stats.n_users, sizeof(*ev->stats.users));
                 break;
         default:
                 break;
@@ -475,6 +481,8 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
                 break;
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);
+                free(ev->stats.meters);
+                free(ev->stats.users);
                 break;
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)

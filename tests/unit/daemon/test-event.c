@@ -416,6 +416,57 @@ static void test_info_tokens_stats(void **state) {
         wire_close(&w);
 }
 
+/* With users: as many as the peer's longest message has room for, those with the most RAM. Of a register that can't be
+ * read the rest is told. */
+static void test_stats_with_users(void **state) {
+        static struct engine_user users[ENGINE_STATS_USERS];
+        static struct engine_meters meters;
+        struct engine_stat stats[1] = {{"steps", 7}};
+        struct fixture *f = *state;
+        const Confab__V1__StatsResult *s;
+        struct proto_message *m;
+        struct wire w;
+        uint64_t id;
+        REQUEST(r, STATS, Stats, stats, ask);
+
+        for (uint32_t i = 0; i < ENGINE_STATS_USERS; i++)
+                users[i] = (struct engine_user){.owner = 1000 + i, .ram_size = 1 << 20};
+        meters.holding.uid = 5;
+        meters.holding.n_convs = 9; /* and has_convs is not set */
+        meters.holding.ram_size = 6;
+        histogram_add(&meters.all.latencies[ENGINE_LATENCY_TOKEN], 150, 3);
+        meters.all.rates[1][RATE_DECODED] = 2.5;
+        ask.has_with_users = ask.with_users = true;
+        fixture_connect(f, &w);
+        id = wire_send_hello(&w, 1, 16384);
+        proto_message_free(expect_kind(&w, id, CONFAB__V1__EVENT__KIND_HELLO));
+        id = wire_send(&w, &r);
+        fixture_wait_requests(f, 1);
+        assert_true(fake.requests[0].r.want_meters && fake.requests[0].r.want_users);
+        fake_emit(&(struct engine_event){.handle = fake.requests[0].r.handle,
+                .kind = ENGINE_STATS_RESULT,
+                .final = true,
+                .stats = {.stats = stats,
+                        .n = 1,
+                        .meters = &meters,
+                        .users = users,
+                        .n_users = ENGINE_STATS_USERS}});
+        m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_STATS);
+        s = m->event->stats;
+        assert_true(s->n_users > 100 && s->n_users < ENGINE_STATS_USERS && s->more_users);
+        assert_int_equal(s->users[s->n_users - 1]->uid, 1000 + s->n_users - 1);
+        assert_int_equal(s->own->uid, 5);
+        assert_int_equal(s->own->ram_bytes, 6);
+        assert_false(s->own->has_conversations || s->own->has_tokens);
+        assert_string_equal(s->histograms[ENGINE_LATENCY_TOKEN]->name, "token");
+        assert_int_equal(s->histograms[ENGINE_LATENCY_TOKEN]->buckets[1], 3);
+        assert_int_equal(s->histograms[ENGINE_LATENCY_TOKEN]->sum_usec, 450);
+        assert_int_equal(s->rates[1]->seconds, 60);
+        assert_true(s->rates[1]->decoded == 2.5F && s->own_rates[1]->decoded == 0);
+        proto_message_free(m);
+        wire_close(&w);
+}
+
 static void test_error_codes(void **state) {
         struct fixture *f = *state;
         struct wire w;
@@ -450,6 +501,7 @@ int main(void) {
                 daemon_test(test_delta_too_long_for_the_peer),
                 daemon_test(test_list_in_parts),
                 daemon_test(test_info_tokens_stats),
+                daemon_test(test_stats_with_users),
                 daemon_test(test_error_codes),
         };
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <event2/event.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -319,9 +320,23 @@ static void run_until_said(struct fixture *f, int fd, const char *what) {
                 event_base_loop(f->d->base, EVLOOP_ONCE);
 }
 
+/* Lines of the journal that tell of an engine without a sign of life. */
+static unsigned count_stuck(int journal_fd) {
+        static char text[65536];
+        ssize_t n = pread(journal_fd, text, sizeof(text) - 1, 0);
+        unsigned count = 0;
+
+        text[n < 0 ? 0 : n] = 0;
+        for (const char *at = text; (at = strstr(at, "error: the engine has given no sign")); at++)
+                count++;
+        return count;
+}
+
 static void test_watchdog(void **state) {
         struct fixture *f = *state;
-        int fd = manager_open(f);
+        int fd = manager_open(f), err = dup(STDERR_FILENO),
+            journal = memfd_create("j", MFD_CLOEXEC);
+        unsigned n_stuck;
         char pid[16];
 
         snprintf(pid, sizeof(pid), "%d", (int)getpid());
@@ -334,12 +349,24 @@ static void test_watchdog(void **state) {
         run_until_said(f, fd, "WATCHDOG=1");
         /* One that hangs: no answer, no steps. At most the answer on its way is counted. */
         fake_answer(ENGINE_STATS, false);
+        dup2(journal, STDERR_FILENO);
+        log_set_level(LOG_ERR);
         for (unsigned i = 0; i < 3; i++)
                 event_base_loop(f->d->base, EVLOOP_ONCE);
         manager_read(fd);
         for (unsigned i = 0; i < 10; i++)
                 event_base_loop(f->d->base, EVLOOP_ONCE);
+        n_stuck = count_stuck(journal);
+        for (unsigned i = 0; i < 5; i++)
+                event_base_loop(f->d->base, EVLOOP_ONCE);
+        log_set_level(LOG_CRIT);
+        dup2(err, STDERR_FILENO);
         assert_null(strstr(manager_read(fd), "WATCHDOG=1"));
+        /* The journal is told before the manager acts, and once (twice, if the last answer came behind the first time). */
+        assert_in_range(n_stuck, 1, 2);
+        assert_int_equal(count_stuck(journal), n_stuck);
+        close(journal);
+        close(err);
         /* One that is too busy to answer, but steps. */
         fake.heartbeat++;
         run_until_said(f, fd, "WATCHDOG=1");

@@ -210,6 +210,19 @@ static void test_layers(void **state) {
                 load(&s, &e, &action, "--defaults", defaults, "--config", config, NULL), 0);
         assert_string_equal(s.model, "d");
         settings_deinit(&s);
+        /* What other packages add to the defaults, before what the administrator says. */
+        snprintf(file, sizeof(file), "%s/defaults.d", dir);
+        assert_int_equal(mkdir(file, 0700), 0);
+        snprintf(file, sizeof(file), "%s/defaults.d/a.conf", dir);
+        write_to(file, "threads = 9\nmax-active = 9\nbatch-tokens = 9\n");
+        assert_int_equal(
+                load(&s, &e, &action, "--defaults", defaults, "--config", config, NULL), 0);
+        assert_string_equal(s.model, "d");
+        assert_int_equal(s.threads, 9);
+        settings_deinit(&s);
+        assert_int_equal(load(&s, &e, &action, "--defaults", defaults, NULL), 0);
+        assert_int_equal(s.batch_tokens, 9);
+        settings_deinit(&s);
         assert_int_equal(load(&s, &e, &action, "--model", "m", "--defaults",
                                  "/nonexistent/defaults", "--config", config, NULL),
                 -ERR_SYS);
@@ -230,6 +243,7 @@ static void test_layers(void **state) {
         assert_int_equal(s.threads, 4);
         assert_int_equal(s.max_active, 2);
         assert_int_equal(s.max_queued, 1);
+        assert_int_equal(s.batch_tokens, 9);
         assert_int_equal(s.list_page, 7);
         settings_deinit(&s);
         /* A drop-in that is wrong is named as well. */
@@ -366,7 +380,14 @@ static void test_trusted(void **state) {
         assert_int_equal(trusted_parse(&t, "4294967295", &e), -ERR_INVALID);
         assert_int_equal(trusted_parse(&t, "4294967296", &e), -ERR_INVALID);
         assert_int_equal(trusted_parse(&t, "99999999999999999999999", &e), -ERR_INVALID);
-        assert_int_equal(trusted_parse(&t, "root -1", &e), -ERR_INVALID);
+        assert_int_equal(trusted_parse(&t, "root no-such-user", &e), -ERR_INVALID);
+        assert_int_equal(trusted_parse(&t, "root -", &e), -ERR_INVALID);
+        assert_int_equal(t.n, 0);
+        /* Who may be missing, and who is not. */
+        assert_int_equal(trusted_parse(&t, "-no-such-user,-root -54320", &e), 0);
+        assert_int_equal(t.n, 2);
+        assert_true(trusted_has(&t, 0) && trusted_has(&t, 54320));
+        trusted_deinit(&t);
         assert_int_equal(t.n, 0);
         assert_null(t.uids);
 }

@@ -259,6 +259,14 @@ static void take_event(struct answer *a, struct engine_event *ev) {
         case ENGINE_OWNER:
                 a->owner = ev->owner;
                 break;
+        case ENGINE_STATS_RESULT:
+                if (ev->stats.meters)
+                        a->meters = *ev->stats.meters;
+                a->n_users = MIN(ev->stats.n_users, ARRAY_SIZE(a->users));
+                if (a->n_users > 0)
+                        memcpy(a->users, ev->stats.users, a->n_users * sizeof(*a->users));
+                a->more = ev->stats.more_users;
+                break;
         case ENGINE_USERS_RESULT:
                 a->n_users = MIN(ev->users.n, ARRAY_SIZE(a->users));
                 memcpy(a->users, ev->users.users, a->n_users * sizeof(*a->users));
@@ -300,6 +308,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
 static void dispatch(struct erig *r, struct engine_event *ev) {
         if (ev->kind == ENGINE_LOG) {
                 r->n_logs++;
+                r->n_logged[ev->log.what]++;
                 snprintf(r->log, sizeof(r->log), "%s", ev->err.msg);
                 snprintf(r->logs + strlen(r->logs), sizeof(r->logs) - strlen(r->logs), "%s\n",
                         ev->err.msg);

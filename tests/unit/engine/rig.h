@@ -64,7 +64,8 @@ struct answer {
         uint64_t owner;                   /* OWNER */
         uint64_t used[QUOTA_N];           /* USED */
         char tenant[ENGINE_NAME_MAX + 1]; /* CONV: its label, or empty */
-        struct engine_user users[8];      /* USERS_RESULT: [n_users] */
+        struct engine_meters meters;      /* STATS_RESULT, with want_meters */
+        struct engine_user users[8];      /* USERS_RESULT, STATS_RESULT: [n_users] */
         size_t n_users;
         bool more;
         uint64_t after_value;
@@ -80,7 +81,7 @@ struct erig {
         uint64_t next;
         int silence_msec; /* how long the engine may say nothing before a wait fails */
         bool stopped;     /* ENGINE_STOPPED came */
-        unsigned n_logs;
+        unsigned n_logs, n_logged[ENGINE_N_LOGS];
         char log[512];   /* the last one */
         char logs[4096]; /* all, cut to fit */
         struct erig_open {

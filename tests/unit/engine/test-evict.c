@@ -181,6 +181,39 @@ static void test_older_tail(void **state) {
         erig_close(&r);
 }
 
+/* The journal is told once that memory cannot be written, however often that is tried, and once that it can be again. */
+static void test_told_once(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, limit;
+        struct erig r;
+
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        limit = 2 * erig_stat(&r, "block_bytes");
+        erig_stop(&r, true);
+        r.o.disk_limit = limit;
+        erig_start(&r);
+        for (int i = 0; i < 3; i++) {
+                c = erig_new(&r, NULL, NULL);
+                erig_append_tokens(&r, c, 300 + i, 320);
+                assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+                assert_true(A.conv.n_not_kept > 0);
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+        }
+        assert_int_equal(r.n_logged[ENGINE_LOG_SPILL_FAILS], 1);
+        assert_int_equal(r.n_logged[ENGINE_LOG_SPILL_WORKS], 0);
+        for (int i = 0; i < 2; i++) {
+                c = erig_new(&r, NULL, NULL);
+                erig_append_tokens(&r, c, 400 + i, 32);
+                assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+                assert_int_equal(A.conv.n_not_kept, 0);
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+        }
+        assert_int_equal(r.n_logged[ENGINE_LOG_SPILL_FAILS], 1);
+        assert_int_equal(r.n_logged[ENGINE_LOG_SPILL_WORKS], 1);
+        erig_close(&r);
+}
+
 /* A conversation of HISTORY committed tokens, and a request that has computed more, was parked for
  * another one and had its memory evicted. */
 enum { HISTORY = 40, REPLY = 80 };
@@ -358,6 +391,7 @@ int main(void) {
                 cmocka_unit_test(test_part_is_linked_again),
                 cmocka_unit_test(test_linked_twice),
                 cmocka_unit_test(test_older_tail),
+                cmocka_unit_test(test_told_once),
                 cmocka_unit_test(test_under_way_and_committed),
                 cmocka_unit_test(test_under_way_and_gone),
                 cmocka_unit_test(test_fork_in_a_block),

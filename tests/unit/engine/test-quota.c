@@ -233,6 +233,9 @@ static void test_disk(void **state) {
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c[0], &A), ENGINE_CONV);
         assert_true(A.conv.n_not_kept > 0);
         assert_non_null(strstr(A.err.msg, "(disk-limit-per-user = 1)"));
+        /* The owner's own limit says nothing about the disk. */
+        assert_true(r.n_logged[ENGINE_LOG_USER_DISK] > 0);
+        assert_int_equal(r.n_logged[ENGINE_LOG_SPILL_FAILS], 0);
         erig_append_tokens(&r, c[0], 300, 320);
         for (int i = 0; i < 2; i++) {
                 q = limited(erig_request(ENGINE_EVICT, c[i]), QUOTA_DISK, QUOTA_NONE);

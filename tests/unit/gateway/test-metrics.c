@@ -6,16 +6,15 @@
 #include "util/test.h"
 #include <string.h>
 
-static const struct metrics_stat stats_a[] = {{"first", 1}, {"second", 18446744073709551615u}};
-static const struct metrics_stat stats_b[] = {{"second", 5}, {"third", 6}, {"not a name", 7}};
+static const struct confab_stat named_a[] = {{"first", 1}, {"second", 18446744073709551615u}};
+static const struct confab_stat named_b[] = {{"second", 5}, {"third", 6}, {"not a name", 7}};
+static const struct confab_stats stats_a = {.stats = named_a, .n_stats = 2, .version = ""};
+static const struct confab_stats stats_b = {.stats = named_b, .n_stats = 3, .version = ""};
 static const struct metrics_daemon daemons[] = {
-        {.model = "a\"b\\c\nd",
-                .up = true,
-                .stats = stats_a,
-                .n_stats = 2,
+        {.told = {.model = "a\"b\\c\nd", .up = true, .stats = &stats_a},
                 .meter = {.n_replies = 3, .first_usec = 1500000}},
-        {.model = "a", .up = true, .stats = stats_b, .n_stats = 3},
-        {.model = ""},
+        {.told = {.model = "a", .up = true, .stats = &stats_b}},
+        {.told = {.model = ""}},
 };
 
 /* The lines that begin with @begin. */
@@ -91,7 +90,7 @@ static void test_gateway(void **state) {
 /* Names of models are as long as daemons let them be. */
 static void test_long_name(void **state) {
         char name[256];
-        struct metrics_daemon daemon = {.model = name, .up = true};
+        struct metrics_daemon daemon = {.told = {.model = name, .up = true}};
         struct buf text = BUF_NULL;
 
         memset(name, '"', sizeof(name) - 1);

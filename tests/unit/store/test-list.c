@@ -277,6 +277,55 @@ static void test_turns(void **state) {
         store_reading_deinit(&x);
 }
 
+/* What a page's replies are read from: the rows of the assistant before it, the one before these, and one behind. */
+static void expect_run(struct fixture *f, uint64_t id, uint32_t max, uint32_t from, uint32_t first,
+        uint32_t past) {
+        const unsigned what = STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_RUN;
+        struct store_reading x = {};
+
+        assert_int_equal(read_page(f, id, what, max, from, STORE_TURN_UNSET, &x), 0);
+        assert_false(x.damaged);
+        assert_int_equal(x.page_first, from);
+        assert_int_equal(x.turns_first, first);
+        assert_int_equal(x.turns.n, past - first);
+        assert_int_equal(x.n_tokens, 10 * (past - first));
+        for (uint32_t i = 0; i < x.n_tokens; i++)
+                assert_int_equal(x.tokens[i], fixture_token(10 * first + i));
+        for (uint32_t k = first; k < past; k++)
+                assert_int_equal(x.turns.turns[k - first].text_size,
+                        k >= x.page_first && k < x.page_past ? 1 : 0);
+        store_reading_deinit(&x);
+}
+
+static void test_run(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 7, "a");
+        struct store_reading x = {};
+
+        for (int i = 0; i < 9; i++)
+                fixture_say(f, id, 10, (char[]){(char)('a' + i), 0});
+        fixture_sql(f, "UPDATE turn SET role = 'assistant' WHERE n IN (0, 1, 4, 5, 6, 8)");
+        expect_run(f, id, 1, 0, 0, 2);
+        expect_run(f, id, 2, 1, 0, 4);
+        expect_run(f, id, 1, 2, 2, 4);
+        expect_run(f, id, 2, 3, 3, 6);
+        expect_run(f, id, 1, 4, 3, 6);
+        expect_run(f, id, 1, 6, 3, 8);
+        expect_run(f, id, 1, 7, 7, 9);
+        expect_run(f, id, 4, 8, 7, 9);
+        expect_run(f, id, 4, 9, 9, 9);
+        /* Damage of what is not read is none; of what is, it ends the tokens. */
+        fixture_sql(f, "UPDATE turn SET tokens = zeroblob(40) WHERE n IN (2, 5)");
+        expect_run(f, id, 1, 7, 7, 9);
+        assert_int_equal(
+                read_page(f, id, STORE_READ_TURNS | STORE_READ_RUN, 1, 6, STORE_TURN_UNSET, &x), 0);
+        assert_true(x.damaged);
+        assert_int_equal(x.n_sound_turns, 5);
+        assert_int_equal(x.turns.n, 5);
+        assert_int_equal(x.n_tokens, 20);
+        store_reading_deinit(&x);
+}
+
 struct asked {
         size_t n;
 };
@@ -318,6 +367,7 @@ int main(void) {
                 store_test(test_room),
                 store_test(test_cost),
                 store_test(test_turns),
+                store_test(test_run),
                 store_test(test_turns_charged),
         };
 

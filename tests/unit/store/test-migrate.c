@@ -190,12 +190,18 @@ static void test_version_2(void **state) {
         struct store_reading x = {};
         struct store_reclaimed got = {};
         int32_t tokens[5];
+        unsigned now;
 
         make_version_1(f);
         fixture_sql(f, version_2);
         fixture_sql(f, content_2);
         fixture_open(f);
         assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        /* It is told once: by the open that did it. */
+        assert_int_equal(store_migrated_from(f->s, &now), 2);
+        assert_int_equal(now, 10);
+        fixture_reopen(f);
+        assert_int_equal(store_migrated_from(f->s, &now), 0);
         expect_found(f, 1000, "again", 3);
         assert_int_equal(fixture_count(f, "PRAGMA auto_vacuum"), 2);
         assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), 0);

@@ -37,6 +37,7 @@ static void test_plans(void **state) {
         expect_plan(f, STMT_LIST_UPDATED_ANY, "conversation_updated_any ");
         expect_plan(f, STMT_LIST_UPDATED_TAG, "tag_updated");
         expect_plan(f, STMT_TURN_PAGE, "turn");
+        expect_plan(f, STMT_TURN_RUN, "turn");
         expect_plan(f, STMT_CONV_COUNT, "conversation_uid ");
         expect_plan(f, STMT_OWNER_NEXT, "conversation_u");
         expect_plan(f, STMT_OWNER_CONVS, "conversation_uid ");
