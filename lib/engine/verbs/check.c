@@ -92,6 +92,7 @@ static void clean(char *text) {
 }
 
 static void tell(struct engine *engine, const struct engine_problem *problem) {
+        enum engine_log what = ENGINE_LOG_TURN_DAMAGED; /* or something else of the register */
         struct err e;
 
         if (problem->record)
@@ -104,8 +105,12 @@ static void tell(struct engine *engine, const struct engine_problem *problem) {
                         (unsigned long long)problem->conv, problem->text);
         else
                 err_set(&e, ERR_CORRUPT, "check: register: %s", problem->text);
-        event_log(engine, problem->record ? ENGINE_LOG_RECORD_DAMAGED : ENGINE_LOG_TURN_DAMAGED,
-                OWNER_ANY, problem->conv, &e);
+        /* Of a record that cannot be read now nothing follows: it may be read later. */
+        if (problem->record && !problem->is_forgotten && strcmp(problem->kind, "spill") == 0)
+                what = ENGINE_LOG_HOUSEKEEPING;
+        else if (problem->is_forgotten)
+                what = ENGINE_LOG_RECORD_DAMAGED;
+        event_log(engine, what, OWNER_ANY, problem->conv, &e);
 }
 
 static void note(struct engine *engine, struct checking *x, const char *kind, uint64_t conv,

@@ -201,6 +201,14 @@ static void take_done(struct answer *a, const struct engine_event *ev) {
         assert_true(a->done_shared >= a->n_shared && a->done_computed <= a->n_computed);
 }
 
+static void take_acted(struct answer *a, const struct engine_event *ev) {
+        a->owner = ev->acted.owner;
+        a->n_convs = ev->acted.n_convs;
+        a->n_tokens_acted = ev->acted.n_tokens;
+        a->n_requests = ev->acted.n_requests;
+        a->n_busy = ev->acted.n_busy;
+}
+
 static void take_event(struct answer *a, struct engine_event *ev) {
         assert_false(a->final); /* one final event, and nothing after it */
         switch (ev->kind) {
@@ -277,11 +285,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->n_requests = ev->drained.n_requests;
                 break;
         case ENGINE_USER_ACTED:
-                a->owner = ev->acted.owner;
-                a->n_convs = ev->acted.n_convs;
-                a->n_tokens_acted = ev->acted.n_tokens;
-                a->n_requests = ev->acted.n_requests;
-                a->n_busy = ev->acted.n_busy;
+                take_acted(a, ev);
                 break;
         case ENGINE_CHECKED:
                 a->checked = ev->checked;
