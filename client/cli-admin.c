@@ -13,7 +13,8 @@ void admin_whom_deinit(struct admin_whom *whom) {
 }
 
 /* A name or a number of a user. */
-static int take_user(struct cli *cli, const char *name, struct confab_request *r) {
+static int take_user(
+        struct cli *cli, const char *name, bool may_be_conversation, struct confab_request *r) {
         const struct passwd *pw;
         uint64_t uid;
 
@@ -23,9 +24,10 @@ static int take_user(struct cli *cli, const char *name, struct confab_request *r
                 pw = getpwnam(name);
                 if (!pw)
                         return cli_error(cli, CLI_NOT_FOUND, CONFAB_NOT_FOUND,
-                                "no user is called '%s' (a conversation is named by its number, as "
-                                "'#12')",
-                                name);
+                                "no user is called '%s'%s", name,
+                                may_be_conversation
+                                        ? " (a conversation is named by its number, as '#12')"
+                                        : "");
                 r->uid = pw->pw_uid;
         }
         r->has_uid = true;
@@ -51,7 +53,7 @@ int admin_whom(struct cli *cli, const char *text, bool may_be_conversation, stru
         }
         if (!*ret->own || (colon && !colon[1]))
                 return cli_usage(cli, "'%s' names no user and no tenant", text);
-        return take_user(cli, ret->own, r);
+        return take_user(cli, ret->own, may_be_conversation, r);
 }
 
 const char *admin_user_name(char buf[ADMIN_NAME_SIZE], uint32_t uid) {

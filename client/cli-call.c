@@ -97,6 +97,7 @@ static const char *what_happens(enum confab_verb verb) {
                : verb == CONFAB_BACKUP ? "copying the register"
                : verb == CONFAB_EVICT  ? "writing its memory to disk"
                : verb == CONFAB_CARRY  ? "writing it anew"
+               : verb == CONFAB_CHECK  ? "checking"
                                        : "waiting";
 }
 

@@ -9,6 +9,6 @@ extern const struct cli_command cmd_acp, cmd_admin, cmd_ask, cmd_attach, cmd_can
         cmd_regenerate, cmd_rename, cmd_rewind, cmd_say, cmd_set, cmd_show, cmd_stats, cmd_system,
         cmd_tokenize, cmd_top, cmd_tree, cmd_update, cmd_wait, cmd_warm, cmd_watch;
 /* Of "confab admin". */
-extern const struct cli_command cmd_admin_backup, cmd_admin_cancel, cmd_admin_close,
-        cmd_admin_drain, cmd_admin_evict, cmd_admin_purge, cmd_admin_quota, cmd_admin_restore,
-        cmd_admin_settings, cmd_admin_status, cmd_admin_users;
+extern const struct cli_command cmd_admin_backup, cmd_admin_cancel, cmd_admin_check,
+        cmd_admin_close, cmd_admin_drain, cmd_admin_evict, cmd_admin_purge, cmd_admin_quota,
+        cmd_admin_restore, cmd_admin_settings, cmd_admin_status, cmd_admin_users;

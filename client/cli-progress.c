@@ -10,8 +10,8 @@
  *    place, for its memory to come back, or, with --wait, for another request. Then the daemon tells how many tokens of the
  *    prompt it has read. What is left is estimated from the time that those have taken.
  * 4. The first part of a reply ends it, and so does the request's end.
- * 5. Of a file (export, import, backup, restore) the line tells how many bytes have gone by, and what is left where the
- *    number of all is known.
+ * 5. Of a file (export, import, backup, restore), and of a check, the line tells how many bytes have gone by, and what is left
+ *    where the number of all is known.
  */
 #include "base/clock.h"
 #include "client/cli.h"
@@ -194,6 +194,9 @@ void cli_progress_event(struct cli_progress *p, const struct confab_event *event
         } else if (event->kind == CONFAB_EVENT_PROGRESS) {
                 p->done = event->progress->done;
                 p->total = event->progress->total;
+                if (event->progress->total_size > 0)
+                        cli_progress_bytes(
+                                p, event->progress->done_size, event->progress->total_size);
         } else if (event->kind == CONFAB_EVENT_CHUNK) {
                 cli_progress_bytes(p, p->bytes + event->chunk->size, 0);
         } else if (event->final || (d && (d->text_size > 0 || d->n_parts > 0 || d->n_tokens > 0))) {

@@ -216,22 +216,16 @@ int quota_show_overrides(struct cli *cli) {
 /* A number, with the suffixes that its unit may have. */
 static bool parse_value(const char *s, const struct quota_info *info, uint64_t *ret) {
         char digits[24];
-        size_t n = strlen(s), shift = 0;
+        size_t n = strlen(s);
 
+        if (strcmp(info->unit, "bytes") == 0)
+                return cli_parse_size(s, info->most, ret);
         if (n == 0 || n >= sizeof(digits))
                 return false;
         strcpy(digits, s);
         if (strcmp(info->unit, "percent") == 0 && digits[n - 1] == '%')
                 digits[n - 1] = 0;
-        for (size_t i = 0; i < ARRAY_SIZE(units) && strcmp(info->unit, "bytes") == 0; i++)
-                if (digits[n - 1] == units[i])
-                        shift = 10 * (i + 1);
-        if (shift)
-                digits[n - 1] = 0;
-        if (!cli_parse_uint(digits, info->most >> shift, ret))
-                return false;
-        *ret <<= shift;
-        return true;
+        return cli_parse_uint(digits, info->most, ret);
 }
 
 static int unknown_limit(struct cli *cli, const char *name) {

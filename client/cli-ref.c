@@ -19,6 +19,26 @@ bool cli_parse_uint(const char *s, uint64_t max, uint64_t *ret) {
         return true;
 }
 
+bool cli_parse_size(const char *s, uint64_t max, uint64_t *ret) {
+        static const char units[] = "KMGT";
+        size_t n = strlen(s), shift = 0;
+        const char *unit;
+        char digits[24];
+
+        if (n == 0 || n >= sizeof(digits))
+                return false;
+        strcpy(digits, s);
+        unit = strchr(units, digits[n - 1]);
+        if (unit) {
+                shift = 10 * (size_t)(unit - units + 1);
+                digits[n - 1] = 0;
+        }
+        if (!cli_parse_uint(digits, max >> shift, ret))
+                return false;
+        *ret <<= shift;
+        return true;
+}
+
 int cli_parse_ref(const char *name, struct confab_request *r) {
         const char *digits = name + (*name == '#');
         uint64_t id;

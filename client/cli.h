@@ -16,7 +16,8 @@ enum cli_status {
         CLI_BUSY = 4, /* busy, conflict, exists */
         CLI_LIMIT = 5,
         CLI_NO_DAEMON = 6,
-        CLI_CALLS = 7, /* the reply asks for functions: answer with --result */
+        CLI_CALLS = 7,    /* the reply asks for functions: answer with --result */
+        CLI_PROBLEMS = 8, /* a check has found some */
         CLI_INTERRUPTED = 130,
         CLI_BROKEN_PIPE = 141
 };
@@ -181,6 +182,8 @@ const char *cli_path_name(char buf[CLI_PATH_NAME_MAX], const struct cli_path *pa
 int cli_unknown_command(struct cli *cli, const struct cli_path *path, const char *word);
 /* Parse a number of at most @max: decimal digits, nothing else. */
 bool cli_parse_uint(const char *s, uint64_t max, uint64_t *ret);
+/* Parse a size of at most @max bytes: digits, and perhaps K, M, G or T. */
+bool cli_parse_size(const char *s, uint64_t max, uint64_t *ret);
 const char *cli_purpose_title(enum cli_purpose purpose);
 /* The row of cli_tables for a table of options; NULL: it is a verb's own. */
 const struct cli_table *cli_find_table(const struct cli_option *options);

@@ -35,6 +35,7 @@ static int receive(struct cli *cli, int fd, struct confab_exported *ret) {
         if (status)
                 return status;
         r.verb = CONFAB_BACKUP;
+        r.with_memory = cli_get(cli, "memory") != NULL;
         k = cli_try_call(cli, &r, backup_event, &w, &e);
         *ret = w.exported;
         if (k == 0 && !w.err.code)
@@ -108,6 +109,12 @@ static int run(struct cli *cli) {
         return receive(cli, STDOUT_FILENO, &exported);
 }
 
+static const struct cli_option options[] = {
+        {"memory", NULL, CLI_FLAG,
+                .help = "the memory that is on disk, too: a restored folder does not compute it"},
+        {.name = NULL},
+};
+
 const struct cli_command cmd_admin_backup = {
         .name = "backup",
         .args = "FILE|-",
@@ -116,6 +123,9 @@ const struct cli_command cmd_admin_backup = {
         .summary = "Write all conversations of all users to a tar archive",
         .help = "As of one moment, while the daemon goes on. The archive has transcripts and "
                 "tokens, and the key of "
-                "exports: keep it secret. Memory is not in it, since it can be computed again.",
+                "exports: keep it secret. Memory is in it only with --memory, since it can be "
+                "computed again; "
+                "what is in RAM alone is not ('confab admin evict' brings it to disk).",
+        .options = {options},
         .run = run,
 };

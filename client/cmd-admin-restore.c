@@ -23,6 +23,7 @@ static int take_owner(struct cli *cli, struct restore_owner *ret) {
 
 static void print(struct cli *cli, const char *dir, const struct restored *restored) {
         struct json j;
+        char size[16];
 
         if (cli->json) {
                 json_init(&j, &cli->out);
@@ -33,6 +34,7 @@ static void print(struct cli *cli, const char *dir, const struct restored *resto
                 json_put_key_string(&j, "model", restored->model);
                 json_put_key_string(&j, "fingerprint", restored->fingerprint);
                 json_put_key_string(&j, "version", restored->version);
+                json_put_key_u64(&j, "memory_bytes", restored->memory_size);
                 json_object_end(&j);
                 cli_json_end(cli, &j);
                 return;
@@ -43,7 +45,10 @@ static void print(struct cli *cli, const char *dir, const struct restored *resto
         cli_name(cli, restored->model);
         cli_printf(cli, ", as confab ");
         cli_name(cli, restored->version);
-        cli_printf(cli, " had them\n");
+        cli_printf(cli, " had them");
+        if (restored->memory_size > 0)
+                cli_printf(cli, ", with %s of memory", human_size(size, restored->memory_size));
+        cli_printf(cli, "\n");
 }
 
 struct watching {

@@ -14,6 +14,7 @@ static const struct cli_command *const commands[] = {
         &cmd_publish,
         &cmd_admin_backup,
         &cmd_admin_restore,
+        &cmd_admin_check,
         NULL,
 };
 

@@ -103,7 +103,10 @@ enum confab_verb {
         CONFAB_BACKUP, /* all conversations of all users as a tar archive, in chunks; see confab_backup() */
         /* Limits and their use: the own ones; for root and the daemon's admin group those of anybody, and
          * changes of them */
-        CONFAB_QUOTA
+        CONFAB_QUOTA,
+        /* For root and the daemon's admin group: read all that is on disk and compare it with its checksums and the
+         * register's rules, while everybody goes on. Progress comes before the result. */
+        CONFAB_CHECK
 };
 
 /* Numbers as on the wire. */
@@ -413,6 +416,10 @@ struct confab_request {
         /* quota: a page of all overrides that there are, in place of a subject's limits; `cursor` and `limit` as
          * for list */
         bool all_overrides;
+        /* check: bytes that it reads in a minute, 0: no limit; without has_rate the daemon chooses. */
+        bool has_rate;
+        uint64_t rate;
+        bool with_memory; /* backup: the memory that is on disk, too */
         /* stats: the users as well, of whom others than root, the admin group and the user whom the daemon runs as see
          * themselves alone. These may also name one (has_uid, uid, tenant), and get what that one would; others get "permission". */
         bool want_users;
@@ -425,7 +432,7 @@ struct confab_request {
 enum confab_event_kind {
         CONFAB_EVENT_ERROR = 1, /* final */
         CONFAB_EVENT_ACCEPTED,  /* continue */
-        CONFAB_EVENT_PROGRESS,  /* continue */
+        CONFAB_EVENT_PROGRESS,  /* continue, check */
         CONFAB_EVENT_DELTA,     /* continue */
         CONFAB_EVENT_DONE,      /* final: continue */
         CONFAB_EVENT_EMPTY,     /* final: close, cancel; watch, when it was cancelled */
@@ -443,7 +450,8 @@ enum confab_event_kind {
         CONFAB_EVENT_USERS,      /* final */
         CONFAB_EVENT_USER_ACTED, /* final: act_on_user */
         CONFAB_EVENT_DRAINED,    /* final: drain */
-        CONFAB_EVENT_QUOTAS      /* final: quota */
+        CONFAB_EVENT_QUOTAS,     /* final: quota */
+        CONFAB_EVENT_CHECKED     /* final: check */
 };
 
 struct confab_bytes {
@@ -463,6 +471,8 @@ struct confab_accepted {
 };
 struct confab_progress {
         uint32_t done, total; /* prompt tokens computed */
+        /* check, which has no tokens: bytes that were looked at, of so many as it looks now */
+        uint64_t done_size, total_size;
 };
 struct confab_logprob {
         int32_t token;
@@ -769,6 +779,27 @@ struct confab_drained {
         uint64_t n_requests; /* that were cancelled when the time was over */
 };
 
+/* Something that a check has found. */
+struct confab_problem {
+        /* "spill": a record on disk. Of the register: "register" (its file), "conversation", "turn", "link", "record",
+         * "place", "hash", "access". There may be others later. */
+        const char *kind;
+        uint64_t conversation, record; /* 0: none in particular, or not known */
+        const char *text;              /* one sentence */
+        bool is_forgotten; /* the record was damaged: its conversations compute it again */
+};
+struct confab_checked {
+        uint64_t n_conversations, n_turns, n_tokens; /* of the register, that were looked at */
+        uint64_t n_records;   /* that were read, and are as they were written */
+        uint64_t n_gone;      /* that went before they were read: that is no problem */
+        uint64_t n_skipped;   /* that are too large for the memory that requests share */
+        uint64_t n_forgotten; /* damaged ones, and those that are of no use without them */
+        uint64_t read_size;   /* bytes that were read, of the register as well */
+        uint64_t n_found;     /* problems, also those that are not listed */
+        const struct confab_problem *problems; /* [n_problems]: the first ones */
+        size_t n_problems;
+};
+
 /* Numbers as on the wire: why a limit is what it is. */
 enum confab_quota_origin {
         CONFAB_QUOTA_ORIGIN_NONE,
@@ -826,6 +857,7 @@ struct confab_event {
                 const struct confab_user_acted *user_acted;
                 const struct confab_drained *drained;
                 const struct confab_quotas *quotas;
+                const struct confab_checked *checked;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */
@@ -907,7 +939,10 @@ typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
 CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
         confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
 /* For root and the daemon's admin group: write a backup of all conversations of all users, a tar archive, as
- * confab_export_stream() writes an export. @ret may be NULL. */
+ * confab_export_stream() writes an export; @r has what is wanted of it (with_memory). @ret may be NULL. */
+CONFAB_PUBLIC int confab_backup_stream(struct confab *c, const struct confab_request *r,
+        confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
+/* The same, without memory. */
 CONFAB_PUBLIC int confab_backup(struct confab *c, confab_write_fn write, void *userdata,
         struct confab_exported *ret, struct confab_error *e);
 /* As confab_import(), without descriptors. @read gives up to @size bytes of the file: their number, 0 at the

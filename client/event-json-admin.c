@@ -77,3 +77,34 @@ void event_json_drained(struct json *j, const struct confab_drained *drained) {
         json_put_key_u64(j, "requests", drained->n_requests);
         json_object_end(j);
 }
+
+static void put_problem(struct json *j, const struct confab_problem *problem) {
+        json_object_begin(j);
+        json_put_key_string(j, "kind", problem->kind);
+        if (problem->conversation)
+                json_put_key_u64(j, "conversation", problem->conversation);
+        if (problem->record)
+                json_put_key_u64(j, "record", problem->record);
+        json_put_key_string(j, "text", problem->text);
+        json_put_key_bool(j, "forgotten", problem->is_forgotten);
+        json_object_end(j);
+}
+
+void event_json_checked(struct json *j, const struct confab_checked *checked) {
+        json_object_begin(j);
+        json_put_key_u64(j, "conversations", checked->n_conversations);
+        json_put_key_u64(j, "turns", checked->n_turns);
+        json_put_key_u64(j, "tokens", checked->n_tokens);
+        json_put_key_u64(j, "records", checked->n_records);
+        json_put_key_u64(j, "gone", checked->n_gone);
+        json_put_key_u64(j, "skipped", checked->n_skipped);
+        json_put_key_u64(j, "forgotten", checked->n_forgotten);
+        json_put_key_u64(j, "bytes", checked->read_size);
+        json_put_key_u64(j, "found", checked->n_found);
+        json_put_key(j, "problems");
+        json_array_begin(j);
+        for (size_t i = 0; i < checked->n_problems; i++)
+                put_problem(j, &checked->problems[i]);
+        json_array_end(j);
+        json_object_end(j);
+}

@@ -40,6 +40,7 @@ void event_json_settings(struct json *j, const struct confab_settings *settings)
 void event_json_user(struct json *j, const struct confab_user *user);
 void event_json_users(struct json *j, const struct confab_users *users);
 void event_json_drained(struct json *j, const struct confab_drained *drained);
+void event_json_checked(struct json *j, const struct confab_checked *checked);
 void event_json_user_acted(struct json *j, const struct confab_user_acted *acted);
 void event_json_list(
         struct json *j, const struct confab_conversations *list, enum event_json_seeds seeds);

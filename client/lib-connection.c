@@ -89,6 +89,7 @@ static const enum confab_event_kind results[] = {
         [CONFAB_DRAIN] = CONFAB_EVENT_DRAINED,
         [CONFAB_BACKUP] = CONFAB_EVENT_EXPORTED,
         [CONFAB_QUOTA] = CONFAB_EVENT_QUOTAS,
+        [CONFAB_CHECK] = CONFAB_EVENT_CHECKED,
 };
 
 static bool kind_fits(const struct pending *p, const struct confab_event *event) {
@@ -98,6 +99,8 @@ static bool kind_fits(const struct pending *p, const struct confab_event *event)
                 return p->verb == CONFAB_WATCH;
         if (event->kind == CONFAB_EVENT_CHUNK)
                 return (p->verb == CONFAB_EXPORT || p->verb == CONFAB_BACKUP) && p->in_stream;
+        if (event->kind == CONFAB_EVENT_PROGRESS && p->verb == CONFAB_CHECK)
+                return true;
         return (p->verb == CONFAB_CONTINUE || p->verb == CONFAB_ATTACH) && !event->final;
 }
 

@@ -47,6 +47,7 @@ struct view {
                 struct confab_users users;
                 struct confab_user_acted user_acted;
                 struct confab_drained drained;
+                struct confab_checked checked;
                 struct {
                         struct confab_found found;
                         struct confab_conversation found_conversation;

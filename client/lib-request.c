@@ -46,6 +46,7 @@ struct draft {
                 Confab__V1__Users users;
                 Confab__V1__ActOnUser act_on_user;
                 Confab__V1__Drain drain;
+                Confab__V1__Check check;
                 Confab__V1__Backup backup;
                 Confab__V1__Quota quota;
         };
@@ -633,6 +634,15 @@ static int draft_drain(struct draft *d, struct err *e) {
 
 static int draft_backup(struct draft *d, struct err *e) {
         BEGIN(d, backup, backup, BACKUP);
+        if (d->from->with_memory)
+                PUT(d->backup, with_memory, true);
+        return 0;
+}
+
+static int draft_check(struct draft *d, struct err *e) {
+        BEGIN(d, check, check, CHECK);
+        if (d->from->has_rate)
+                PUT(d->check, rate, d->from->rate);
         return 0;
 }
 
@@ -736,6 +746,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_USERS] = draft_users,
         [CONFAB_ACT_ON_USER] = draft_act_on_user,
         [CONFAB_DRAIN] = draft_drain,
+        [CONFAB_CHECK] = draft_check,
         [CONFAB_BACKUP] = draft_backup,
         [CONFAB_QUOTA] = draft_quota,
 };

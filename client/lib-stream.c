@@ -41,25 +41,35 @@ static int receive(struct confab *c, const struct confab_request *r, confab_writ
         return k;
 }
 
-int confab_export_stream(struct confab *c, const struct confab_request *from, confab_write_fn write,
-        void *userdata, struct confab_exported *ret, struct confab_error *e) {
+static int stream(struct confab *c, const struct confab_request *from, enum confab_verb verb,
+        confab_write_fn write, void *userdata, struct confab_exported *ret,
+        struct confab_error *e) {
         struct confab_request r;
         struct err err;
 
         if (request_normalise(&r, from, &err) < 0)
                 return error_from_err(e, &err);
         r.size = sizeof(r);
-        r.verb = CONFAB_EXPORT;
+        r.verb = verb;
         r.in_stream = true;
         return receive(c, &r, write, userdata, ret, e);
 }
 
+int confab_export_stream(struct confab *c, const struct confab_request *r, confab_write_fn write,
+        void *userdata, struct confab_exported *ret, struct confab_error *e) {
+        return stream(c, r, CONFAB_EXPORT, write, userdata, ret, e);
+}
+
+int confab_backup_stream(struct confab *c, const struct confab_request *r, confab_write_fn write,
+        void *userdata, struct confab_exported *ret, struct confab_error *e) {
+        return stream(c, r, CONFAB_BACKUP, write, userdata, ret, e);
+}
+
 int confab_backup(struct confab *c, confab_write_fn write, void *userdata,
         struct confab_exported *ret, struct confab_error *e) {
-        struct confab_request r = CONFAB_REQUEST_INIT;
+        const struct confab_request r = CONFAB_REQUEST_INIT;
 
-        r.verb = CONFAB_BACKUP;
-        return receive(c, &r, write, userdata, ret, e);
+        return stream(c, &r, CONFAB_BACKUP, write, userdata, ret, e);
 }
 
 /* ---- import ---- */

@@ -68,6 +68,39 @@ static int view_user_acted(struct view *v, const Confab__V1__UserActed *m) {
         return view_final(v, CONFAB_EVENT_USER_ACTED);
 }
 
+static int view_checked(struct view *v, const Confab__V1__Checked *m, struct err *e) {
+        struct confab_problem *problems = view_alloc(v, m->n_problems, sizeof(*problems), e);
+
+        if (!problems)
+                return -ERR_NOMEM;
+        for (size_t i = 0; i < m->n_problems; i++) {
+                const Confab__V1__Problem *from = m->problems[i];
+
+                problems[i] = (struct confab_problem){
+                        .kind = from->kind ? from->kind : "",
+                        .conversation = from->conversation,
+                        .record = from->record,
+                        .text = from->text ? from->text : "",
+                        .is_forgotten = from->forgotten,
+                };
+        }
+        v->checked = (struct confab_checked){
+                .n_conversations = m->conversations,
+                .n_turns = m->turns,
+                .n_tokens = m->tokens,
+                .n_records = m->records,
+                .n_gone = m->gone,
+                .n_skipped = m->skipped,
+                .n_forgotten = m->forgotten,
+                .read_size = m->bytes,
+                .n_found = m->found,
+                .problems = problems,
+                .n_problems = m->n_problems,
+        };
+        v->event.checked = &v->checked;
+        return view_final(v, CONFAB_EVENT_CHECKED);
+}
+
 int view_admin(struct view *v, const Confab__V1__Event *m, struct err *e) {
         switch (m->kind_case) {
         case CONFAB__V1__EVENT__KIND_SETTINGS:
@@ -80,6 +113,8 @@ int view_admin(struct view *v, const Confab__V1__Event *m, struct err *e) {
                 v->drained = (struct confab_drained){m->drained->requests};
                 v->event.drained = &v->drained;
                 return view_final(v, CONFAB_EVENT_DRAINED);
+        case CONFAB__V1__EVENT__KIND_CHECKED:
+                return view_checked(v, m->checked, e);
         default:
                 return 1;
         }

@@ -527,7 +527,8 @@ int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
                 view_accepted(v, m->accepted);
                 return view_kind(v, CONFAB_EVENT_ACCEPTED, false);
         case CONFAB__V1__EVENT__KIND_PROGRESS:
-                v->progress = (struct confab_progress){m->progress->done, m->progress->total};
+                v->progress = (struct confab_progress){m->progress->done, m->progress->total,
+                        m->progress->done_bytes, m->progress->total_bytes};
                 v->event.progress = &v->progress;
                 return view_kind(v, CONFAB_EVENT_PROGRESS, false);
         case CONFAB__V1__EVENT__KIND_DELTA:

@@ -7,6 +7,7 @@
  *
  * 1. Nothing of the archive is believed before the manifest's checksums agree; it comes last, so an archive that was
  *    cut off has none. Names are those of a backup, each once; nothing else is written anywhere.
+ *    Memory (confab-backup/memory/KEY-PLACE) goes into spill/KEY.kv, at its place; what the daemon takes of it, it checks again.
  * 2. STATE-DIR appears by one rename, when all in it is durable. On any failure the folder beside it is removed.
  * 3. An empty STATE-DIR (as packages make it) is replaced, and its owner kept unless another one is named. A folder
  *    that a daemon uses has its lock, and so is not empty.
@@ -33,6 +34,10 @@
 #define PIECE ((size_t)1 << 20)
 #define TEXT_MAX 65536 /* bytes of the manifest, and of a pax header */
 
+#define MEMORY "memory/"
+#define ALIGN 4096u
+#define SPILL_FILE_MAX ((uint64_t)1 << 40)
+
 enum { REGISTER, KEY, MANIFEST, N_FILES };
 static const char *const names[N_FILES] = {"register.db", "export.key", "MANIFEST.json"};
 
@@ -42,6 +47,11 @@ struct reader {
                 bool is;
                 uint64_t size, hash;
         } files[N_FILES];
+        struct {
+                int dir_fd, fd; /* spill, and the last file in it; -1: none */
+                uint64_t key, n, size;
+                struct hash64 hash; /* of all records, in their order */
+        } memory;
         char *manifest; /* NUL-terminated */
         uint8_t *piece; /* [PIECE] */
         struct restore_owner owner;
@@ -94,40 +104,133 @@ static int read_text(struct reader *x, uint64_t size, char **ret, struct err *e)
         return r;
 }
 
-static int copy_bytes(struct reader *x, int fd, uint64_t size, uint64_t *ret_hash, struct err *e) {
-        struct hash64 hash;
-
-        hash64_init(&hash, 0);
+/* The next @size bytes into @fd, from @offset on. */
+static int copy_bytes(struct reader *x, int fd, uint64_t offset, uint64_t size, struct hash64 *hash,
+        struct err *e) {
         for (uint64_t at = 0; at < size;) {
                 size_t n = (size_t)MIN((uint64_t)PIECE, size - at);
                 int r = read_bytes(x, x->piece, n, e);
 
                 if (r == 0)
-                        r = file_write(fd, x->piece, n, e);
+                        r = file_pwrite(fd, x->piece, n, offset + at, e);
                 if (r < 0)
                         return r;
-                hash64_update(&hash, x->piece, n);
+                hash64_update(hash, x->piece, n);
                 at += n;
         }
-        *ret_hash = hash64_digest(&hash);
         return skip_padding(x, size, e);
+}
+
+static int give_to_owner(const struct reader *x, int fd, const char *name, struct err *e) {
+        if (x->owner.is && fchown(fd, x->owner.uid, x->owner.gid) < 0)
+                return err_set(
+                        e, ERR_SYS, "cannot give '%s' to user %u", name, (unsigned)x->owner.uid);
+        return 0;
 }
 
 static int extract(struct reader *x, int which, uint64_t size, struct err *e) {
         _cleanup_(closep) int fd =
                 openat(x->dir_fd, names[which], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        struct hash64 hash;
         int r;
 
         if (fd < 0)
                 return err_set(e, ERR_SYS, "cannot make '%s'", names[which]);
-        r = copy_bytes(x, fd, size, &x->files[which].hash, e);
+        hash64_init(&hash, 0);
+        r = copy_bytes(x, fd, 0, size, &hash, e);
+        x->files[which].hash = hash64_digest(&hash);
+        if (r == 0)
+                r = give_to_owner(x, fd, names[which], e);
         if (r < 0)
                 return r;
-        if (x->owner.is && fchown(fd, x->owner.uid, x->owner.gid) < 0)
-                return err_set(e, ERR_SYS, "cannot give '%s' to user %u", names[which],
-                        (unsigned)x->owner.uid);
         return fsync(fd) < 0 ? err_set(e, ERR_SYS, "cannot write '%s'", names[which]) : 0;
 }
+
+/* --- memory --- */
+
+/* 16 hexadecimal digits, as they are written. */
+static bool read_hex(const char *text, uint64_t *ret) {
+        uint64_t v = 0;
+
+        for (int i = 0; i < 16; i++) {
+                static const char digits[] = "0123456789abcdef";
+                const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
+
+                if (!digit)
+                        return false;
+                v = v << 4 | (uint64_t)(digit - digits);
+        }
+        *ret = v;
+        return true;
+}
+
+static int close_memory(struct reader *x, struct err *e) {
+        int fd = TAKE_FD(x->memory.fd);
+        int r = fd >= 0 && fsync(fd) < 0 ? err_set(e, ERR_SYS, "cannot write memory") : 0;
+
+        if (fd >= 0)
+                close(fd);
+        return r;
+}
+
+static int make_spill(struct reader *x, struct err *e) {
+        if (x->memory.dir_fd >= 0)
+                return 0;
+        if (mkdirat(x->dir_fd, "spill", 0700) < 0)
+                return err_set(e, ERR_SYS, "cannot make the folder of memory");
+        x->memory.dir_fd = openat(x->dir_fd, "spill", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (x->memory.dir_fd < 0)
+                return err_set(e, ERR_SYS, "cannot open the folder of memory");
+        return give_to_owner(x, x->memory.dir_fd, "spill", e);
+}
+
+/* The file of records with this key; records of one file come mostly one after the other. */
+static int open_memory(struct reader *x, uint64_t key, struct err *e) {
+        char name[32];
+        int r;
+
+        if (x->memory.fd >= 0 && x->memory.key == key)
+                return 0;
+        r = close_memory(x, e);
+        if (r == 0)
+                r = make_spill(x, e);
+        if (r < 0)
+                return r;
+        (void)snprintf(name, sizeof(name), "%016" PRIx64 ".kv", key);
+        x->memory.key = key;
+        x->memory.fd =
+                openat(x->memory.dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (x->memory.fd < 0)
+                return err_set(e, ERR_SYS, "cannot make '%s'", name);
+        return give_to_owner(x, x->memory.fd, name, e);
+}
+
+static bool is_memory(const struct tar_entry *entry, uint64_t *ret_key, uint64_t *ret_place) {
+        const char *name = entry->name + strlen(FOLDER MEMORY);
+
+        return strncmp(entry->name, FOLDER MEMORY, strlen(FOLDER MEMORY)) == 0 &&
+               strlen(name) == 33 && name[16] == '-' && read_hex(name, ret_key) &&
+               read_hex(name + 17, ret_place);
+}
+
+static int take_memory(
+        struct reader *x, uint64_t key, uint64_t place, uint64_t size, struct err *e) {
+        int r;
+
+        if (place % ALIGN || size % ALIGN || size == 0 || place > SPILL_FILE_MAX ||
+                size > SPILL_FILE_MAX - place)
+                return err_set(e, ERR_FORMAT, "the backup has memory at an impossible place");
+        r = open_memory(x, key, e);
+        if (r == 0)
+                r = copy_bytes(x, x->memory.fd, place, size, &x->memory.hash, e);
+        if (r < 0)
+                return r;
+        x->memory.n++;
+        x->memory.size += size;
+        return 0;
+}
+
+/* --- entries --- */
 
 static int find_name(const char *name) {
         if (strncmp(name, FOLDER, strlen(FOLDER)) != 0)
@@ -140,7 +243,10 @@ static int find_name(const char *name) {
 
 static int take_file(struct reader *x, const struct tar_entry *entry, struct err *e) {
         int which = find_name(entry->name);
+        uint64_t key, place;
 
+        if (is_memory(entry, &key, &place))
+                return take_memory(x, key, place, entry->size, e);
         if (which < 0)
                 return err_set(e, ERR_UNSUPPORTED,
                         "the archive has something that is no part of a "
@@ -237,6 +343,18 @@ static bool entry_agrees(const struct reader *x, int which, const struct json_va
         return false;
 }
 
+static bool memory_agrees(struct reader *x, const struct json_value *tree) {
+        const struct json_value *memory = json_tree_get(tree, "memory");
+        const char *text = json_tree_string(json_tree_get(memory, "xxh64"));
+        char hash[17];
+
+        if (number_of(tree, "confab_backup") == 1)
+                return x->memory.n == 0;
+        (void)snprintf(hash, sizeof(hash), "%016" PRIx64, hash64_digest(&x->memory.hash));
+        return number_of(memory, "records") == x->memory.n &&
+               number_of(memory, "bytes") == x->memory.size && text && strcmp(text, hash) == 0;
+}
+
 static int verify(struct reader *x, struct restored *ret, struct err *e) {
         _cleanup_(json_tree_freep) struct json_value *tree = NULL;
         const struct json_value *files;
@@ -247,7 +365,7 @@ static int verify(struct reader *x, struct restored *ret, struct err *e) {
         r = json_tree_parse(&tree, x->manifest, (size_t)x->files[MANIFEST].size, e);
         if (r < 0)
                 return err_wrap(e, r, "the manifest of the backup");
-        if (number_of(tree, "confab_backup") != 1)
+        if (number_of(tree, "confab_backup") != 1 && number_of(tree, "confab_backup") != 2)
                 return err_set(e, ERR_UNSUPPORTED, "the backup is of another version of confab");
         files = json_tree_get(tree, "files");
         if (!json_tree_is(files, JSON_KIND_ARRAY))
@@ -260,7 +378,11 @@ static int verify(struct reader *x, struct restored *ret, struct err *e) {
                                 "'%s' of the backup is not what its manifest says: it is damaged",
                                 names[i]);
         }
+        if (!memory_agrees(x, tree))
+                return err_set(e, ERR_CORRUPT,
+                        "the memory of the backup is not what its manifest says: it is damaged");
         *ret = (struct restored){.n_conversations = number_of(tree, "conversations"),
+                .memory_size = x->memory.size,
                 .created_usec = number_of(tree, "created_usec")};
         copy_text(ret->model, sizeof(ret->model), tree, "model");
         copy_text(ret->fingerprint, sizeof(ret->fingerprint), tree, "fingerprint");
@@ -316,7 +438,26 @@ static int look_at(const char *dir, char **ret, struct restore_owner *owner, str
         return 0;
 }
 
-static void remove_folder(const char *path, int dir_fd) {
+static void remove_memory(const struct reader *x) {
+        int fd = openat(x->dir_fd, "spill", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+        struct dirent *d;
+
+        if (!stream && fd >= 0)
+                close(fd);
+        if (!stream)
+                return;
+        while ((d = readdir(stream)))
+                if (d->d_name[0] != '.')
+                        (void)unlinkat(fd, d->d_name, 0);
+        closedir(stream);
+        (void)unlinkat(x->dir_fd, "spill", AT_REMOVEDIR);
+}
+
+static void remove_folder(const char *path, const struct reader *x) {
+        int dir_fd = x->dir_fd;
+
+        remove_memory(x);
         for (int i = 0; i < MANIFEST; i++)
                 (void)unlinkat(dir_fd, names[i], 0);
         (void)rmdir(path);
@@ -326,9 +467,13 @@ static int fill(struct reader *x, struct restored *ret, struct err *e) {
         int r = read_archive(x, e);
 
         if (r == 0)
+                r = close_memory(x, e);
+        if (r == 0)
                 r = verify(x, ret, e);
         if (r < 0)
                 return r;
+        if (x->memory.dir_fd >= 0 && fsync(x->memory.dir_fd) < 0)
+                return err_set(e, ERR_SYS, "cannot write the folder of memory");
         if (x->owner.is && fchown(x->dir_fd, x->owner.uid, x->owner.gid) < 0)
                 return err_set(
                         e, ERR_SYS, "cannot give the folder to user %u", (unsigned)x->owner.uid);
@@ -363,7 +508,7 @@ static int build(struct reader *x, const char *to, struct restored *ret, struct 
         if (r == 0)
                 r = put_in_place(beside, to, e);
         if (r < 0) {
-                remove_folder(beside, dir_fd);
+                remove_folder(beside, x);
                 return r;
         }
         return file_sync_parent(to, e);
@@ -371,15 +516,19 @@ static int build(struct reader *x, const char *to, struct restored *ret, struct 
 
 int restore_state(int fd, const char *dir, const struct restore_owner *owner,
         const struct restore_watch *watch, struct restored *ret, struct err *e) {
-        struct reader x = {.fd = fd, .dir_fd = -1, .owner = *owner, .watch = watch};
+        struct reader x = {
+                .fd = fd, .dir_fd = -1, .owner = *owner, .watch = watch, .memory = {-1, -1}};
         _cleanup_(freep) char *to = NULL;
         struct restored restored;
         int r = look_at(dir, &to, &x.owner, e);
 
         if (r < 0)
                 return r;
+        hash64_init(&x.memory.hash, 0);
         x.piece = malloc(PIECE);
         r = x.piece ? build(&x, to, &restored, e) : err_set(e, ERR_NOMEM, "no memory for a backup");
+        closep(&x.memory.fd);
+        closep(&x.memory.dir_fd);
         free(x.piece);
         free(x.manifest);
         if (r == 0)

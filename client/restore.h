@@ -20,6 +20,7 @@ struct restore_watch {
 /* What the archive says of itself. */
 struct restored {
         uint64_t n_conversations, created_usec;
+        uint64_t memory_size; /* bytes; 0: it has none */
         char model[128], fingerprint[64], version[32];
 };
 /* Read the archive from @fd to its end, and make the folder @dir of it, which must be missing or empty. It is there as a whole

@@ -41,6 +41,14 @@ void audit_log(struct request *request, struct engine_event *event) {
                 snprintf(result, sizeof(result), "done, requests cancelled: %llu",
                         (unsigned long long)event->drained.n_requests);
                 break;
+        case ENGINE_CHECKED:
+                snprintf(result, sizeof(result),
+                        "problems: %llu, records: %llu, of these forgotten: %llu, bytes read: %llu",
+                        (unsigned long long)event->checked.n_problems,
+                        (unsigned long long)event->checked.n_records,
+                        (unsigned long long)event->checked.n_forgotten,
+                        (unsigned long long)event->checked.read_size);
+                break;
         case ENGINE_CONV:
                 audit->conversation = event->conv.id;
                 snprintf(result, sizeof(result), "done, conversation %llu",

@@ -10,6 +10,8 @@
 #include "daemon/methods-private.h"
 #include <string.h>
 
+#define CHECK_RATE ((uint64_t)1 << 30) /* bytes a minute, unless the request says otherwise */
+
 #define SET(m, field, value) ((m)->field = (value), (m)->has_##field = true)
 
 int methods_need_admin(const struct peer *p, struct err *e) {
@@ -122,5 +124,62 @@ void methods_send_drained(struct request *r, const struct engine_event *in) {
         SET(&m, requests, in->drained.n_requests);
         ev.kind_case = CONFAB__V1__EVENT__KIND_DRAINED;
         ev.drained = &m;
+        reply_send(r->peer, r->id, &ev, true);
+}
+
+int method_check(
+        struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
+        const Confab__V1__Check *m = in->check;
+
+        out->rate = m->has_rate ? m->rate : CHECK_RATE;
+        return methods_need_admin(p, e);
+}
+
+static int put_problems(
+        struct scratch *s, const struct engine_checked *in, Confab__V1__Checked *m, struct err *e) {
+        Confab__V1__Problem *items = scratch_alloc(s, in->n_listed, sizeof(*items));
+
+        m->problems = scratch_alloc(s, in->n_listed, sizeof(Confab__V1__Problem *));
+        if (in->n_listed > 0 && (!items || !m->problems))
+                return no_memory(e);
+        for (size_t i = 0; i < in->n_listed; i++) {
+                const struct engine_problem *problem = &in->problems[i];
+
+                confab__v1__problem__init(&items[i]);
+                items[i].kind = proto_borrow(problem->kind);
+                items[i].text = proto_borrow(problem->text);
+                if (problem->conv)
+                        SET(&items[i], conversation, problem->conv);
+                if (problem->record)
+                        SET(&items[i], record, problem->record);
+                if (problem->is_forgotten)
+                        SET(&items[i], forgotten, true);
+                m->problems[m->n_problems++] = &items[i];
+        }
+        return 0;
+}
+
+void methods_send_checked(struct request *r, const struct engine_event *in) {
+        const struct engine_checked *x = &in->checked;
+        _cleanup_(scratch_deinit) struct scratch s = {};
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Checked m = CONFAB__V1__CHECKED__INIT;
+        struct err e;
+
+        SET(&m, conversations, x->n_convs);
+        SET(&m, turns, x->n_turns);
+        SET(&m, tokens, x->n_tokens);
+        SET(&m, records, x->n_records);
+        SET(&m, gone, x->n_gone);
+        SET(&m, skipped, x->n_skipped);
+        SET(&m, forgotten, x->n_forgotten);
+        SET(&m, bytes, x->read_size);
+        SET(&m, found, x->n_problems);
+        if (put_problems(&s, x, &m, &e) < 0) {
+                reply_error(r->peer, r->id, &e);
+                return;
+        }
+        ev.kind_case = CONFAB__V1__EVENT__KIND_CHECKED;
+        ev.checked = &m;
         reply_send(r->peer, r->id, &ev, true);
 }

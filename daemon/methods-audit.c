@@ -27,7 +27,11 @@ static bool tell(const Confab__V1__Request *in, struct audit *audit) {
                 return true;
         case CONFAB__V1__REQUEST__VERB_BACKUP:
                 audit->event = LOGGED_BACKUP_MADE;
-                snprintf(audit->what, sizeof(audit->what), "backup of all conversations");
+                snprintf(audit->what, sizeof(audit->what), "backup of all conversations%s",
+                        in->backup->with_memory ? " with memory" : "");
+                return true;
+        case CONFAB__V1__REQUEST__VERB_CHECK:
+                snprintf(audit->what, sizeof(audit->what), "check of all that is on disk");
                 return true;
         case CONFAB__V1__REQUEST__VERB_PUBLISH:
                 audit->conversation = in->publish->conversation->id;

@@ -403,8 +403,13 @@ static void send_progress(struct request *r, const struct engine_event *in) {
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Progress m = CONFAB__V1__PROGRESS__INIT;
 
-        SET(&m, done, in->progress.done);
-        SET(&m, total, in->progress.total);
+        if (in->progress.total_size > 0) {
+                SET(&m, done_bytes, in->progress.done_size);
+                SET(&m, total_bytes, in->progress.total_size);
+        } else {
+                SET(&m, done, in->progress.done);
+                SET(&m, total, in->progress.total);
+        }
         ev.kind_case = CONFAB__V1__EVENT__KIND_PROGRESS;
         ev.progress = &m;
         reply_send(r->peer, r->id, &ev, false);
@@ -566,6 +571,9 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
                 break;
         case ENGINE_DRAINED:
                 methods_send_drained(r, ev);
+                break;
+        case ENGINE_CHECKED:
+                methods_send_checked(r, ev);
                 break;
         case ENGINE_USED:  /* methods-quota.c takes it */
         case ENGINE_OWNER: /* methods-hello.c takes it */

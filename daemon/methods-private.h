@@ -15,7 +15,7 @@ method_fn method_open, method_continue, method_fork, method_rewind, method_close
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
         method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
         method_attach, method_find, method_quota, method_watch, method_settings, method_users,
-        method_act_on_user, method_drain, method_backup;
+        method_act_on_user, method_drain, method_backup, method_check;
 
 /* -ERR_PERMISSION unless the peer is an administrator. */
 int methods_need_admin(const struct peer *p, struct err *e);
@@ -70,6 +70,7 @@ void methods_put_user(const struct engine_user *in, Confab__V1__User *m);
 void methods_send_users(struct request *r, const struct engine_event *in);
 void methods_send_user_acted(struct request *r, const struct engine_event *in);
 void methods_send_drained(struct request *r, const struct engine_event *in);
+void methods_send_checked(struct request *r, const struct engine_event *in);
 /* What an administrator asks for, if it belongs into the journal: *ret is allocated; NULL: it does not.
  * -ERR_NOMEM. */
 int methods_audit(

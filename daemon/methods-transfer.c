@@ -48,6 +48,7 @@ int method_backup(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         int r = methods_need_admin(p, e);
 
+        out->with_memory = in->backup->with_memory;
         return r < 0 ? r : streams_admit(p, exports_in_flight(p, true), e);
 }
 

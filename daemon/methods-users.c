@@ -40,7 +40,9 @@ static bool parse_cursor(const char *s, struct engine_request *out) {
         return order == (unsigned)out->user_order;
 }
 
-int methods_take_known(const struct daemon *d, struct engine_request *out, struct err *e) {
+/* Of all users, or (@connected_of) of this one and its tenants that are connected. */
+static int take_known(const struct daemon *d, const uint32_t *connected_of,
+        struct engine_request *out, struct err *e) {
         struct engine_known *known = calloc(map_count(d->users.by_owner) + 1, sizeof(*known));
         const struct user *user;
         size_t it = 0, n = 0;
@@ -48,7 +50,9 @@ int methods_take_known(const struct daemon *d, struct engine_request *out, struc
         if (!known)
                 return err_set(e, ERR_NOMEM, "no memory for a list of users");
         while ((user = map_next(d->users.by_owner, &it)))
-                if (user->connections.used > 0 || user->figures.requests > 0)
+                if (connected_of ? user->connections.used > 0 &&
+                                           owner_uid(user->owner) == *connected_of
+                                 : user->connections.used > 0 || user->figures.requests > 0)
                         known[n++] = (struct engine_known){
                                 .owner = user->owner,
                                 .n_connections = user->connections.used,
@@ -59,6 +63,10 @@ int methods_take_known(const struct daemon *d, struct engine_request *out, struc
         out->known = known;
         out->n_known = n;
         return 0;
+}
+
+int methods_take_known(const struct daemon *d, struct engine_request *out, struct err *e) {
+        return take_known(d, NULL, out, e);
 }
 
 int method_users(
@@ -149,7 +157,8 @@ int method_act_on_user(
         /* Files on their way are requests as well, as far as the user is concerned. */
         if (!m->dry_run && out->user_act != ENGINE_USER_EVICT)
                 streams_cancel_of(p->daemon, m->uid, m->tenant);
-        return 0;
+        /* A purge keeps the labels of tenants that are connected. */
+        return out->user_act == ENGINE_USER_PURGE ? take_known(p->daemon, &m->uid, out, e) : 0;
 }
 
 void methods_send_user_acted(struct request *r, const struct engine_event *in) {

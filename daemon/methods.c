@@ -46,6 +46,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_ACT_ON_USER] = {ENGINE_ACT_ON_USER, method_act_on_user},
         [CONFAB__V1__REQUEST__VERB_DRAIN] = {ENGINE_DRAIN, method_drain},
         [CONFAB__V1__REQUEST__VERB_BACKUP] = {ENGINE_BACKUP, method_backup},
+        [CONFAB__V1__REQUEST__VERB_CHECK] = {ENGINE_CHECK, method_check},
         [CONFAB__V1__REQUEST__VERB_QUOTA] = {ENGINE_USAGE, method_quota},
 };
 

@@ -213,6 +213,9 @@ export interface Accepted {
 export interface Progress {
   done: number;
   total: number;
+  /** Of `check`. */
+  doneBytes?: bigint;
+  totalBytes?: bigint;
 }
 export interface Delta {
   text?: string;
@@ -544,6 +547,32 @@ export interface UserActed {
 export interface Drained {
   requests?: bigint;
 }
+export interface Problem {
+  /** 'spill' (a record on disk), 'register', 'conversation', 'turn', ... */
+  kind?: string;
+  conversation?: bigint;
+  record?: bigint;
+  text?: string;
+  forgotten?: boolean;
+}
+export interface Checked {
+  conversations?: bigint;
+  turns?: bigint;
+  tokens?: bigint;
+  records?: bigint;
+  /** Records that went before they were read: that is no problem. */
+  gone?: bigint;
+  skipped?: bigint;
+  forgotten?: bigint;
+  bytes?: bigint;
+  /** Problems, also those that are not listed. */
+  found?: bigint;
+  problems: Problem[];
+}
+export interface CheckFields {
+  /** Bytes that it reads in a minute; 0: no limit. */
+  rate?: BigIntLike;
+}
 export interface DrainFields {
   /** Take work again. */
   off?: boolean;
@@ -655,5 +684,7 @@ export class Client {
   actOnUser(fields: ActOnUserFields, options?: Options): Promise<UserActed>;
   drain(fields?: DrainFields, options?: Options): Promise<Drained>;
   /** The bytes of a tar archive with all conversations of all users. */
-  backup(options?: Options): Exporting;
+  backup(options?: Options & { withMemory?: boolean }): Exporting;
+  /** Reads all that is on disk, while everybody goes on. */
+  check(fields?: CheckFields, options?: Options & { progress?: (progress: Progress) => void }): Promise<Checked>;
 }

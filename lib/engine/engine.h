@@ -245,6 +245,7 @@ enum engine_verb {
         ENGINE_ACT_ON_USER, /* administrators: cancel, evict, purge (verbs/user-act.c) */
         ENGINE_DRAIN,       /* administrators: take no new work (verbs/drain.c) */
         ENGINE_BACKUP,      /* administrators: a copy of all conversations (verbs/backup.c) */
+        ENGINE_CHECK, /* administrators: register and memory on disk, beside all work (verbs/check.c) */
         /* What the owner uses of its limits, or (tenant) this tenant of its uid. Like the next two not subject to
          * max_requests_per_owner and max_queued. */
         ENGINE_USAGE,
@@ -544,7 +545,7 @@ struct engine_request {
         const char *cursor;
         bool tell_pressure; /* watch: notices of PRESSURE, too */
         /* Users: [n_known], of whom no owner is there twice. Owners that are neither here nor have a
-         * conversation are not told. */
+         * conversation are not told. Act on user: owners with connections, whose tenants stay known. */
         const struct engine_known *known;
         size_t n_known;
         enum engine_user_order user_order;
@@ -563,6 +564,8 @@ struct engine_request {
         /* Drain: cancel what still runs after timeout_usec, if has_timeout; off: take work again. */
         bool off, has_timeout;
         uint64_t timeout_usec;
+        bool with_memory;      /* backup: the records on disk, too */
+        uint64_t rate;         /* check: bytes that it reads in a minute; 0: no limit */
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
          * is refused as soon as its length is known. */
@@ -774,10 +777,33 @@ struct engine_stat {
         uint64_t value;
 };
 
+/* Something that a check has found. */
+enum { ENGINE_MAX_PROBLEMS = 100, ENGINE_PROBLEM_MAX = 255 };
+struct engine_problem {
+        /* Static: "register", "conversation", "turn", "link", "record", "place", "hash", "access": of the register, as
+         * store_check() has them; "spill": a record on disk. */
+        const char *kind;
+        uint64_t conv, record; /* 0: none in particular */
+        bool is_forgotten;     /* the record, which is damaged: it will be computed anew */
+        char text[ENGINE_PROBLEM_MAX + 1];
+};
+struct engine_checked {
+        uint64_t n_convs, n_turns, n_tokens; /* of the register */
+        uint64_t n_records;                  /* that were read and are as they were written */
+        uint64_t
+                n_gone; /* that went before they were read: of conversations that were closed, say */
+        uint64_t n_skipped;   /* that are too large for the memory that requests may have */
+        uint64_t n_forgotten; /* damaged ones, and what is of no use without them */
+        uint64_t n_problems;
+        uint64_t read_size;              /* bytes, of the register as well */
+        struct engine_problem *problems; /* the first ones: [n_listed], owned */
+        size_t n_listed;
+};
+
 enum engine_event_kind {
         ENGINE_ERROR,    /* final */
         ENGINE_ACCEPTED, /* continue */
-        ENGINE_PROGRESS,
+        ENGINE_PROGRESS, /* continue, check */
         ENGINE_DELTA,
         ENGINE_DONE, /* final, continue */
         ENGINE_EMPTY, /* final: close, cancel, write file, override, limit; watch, when it was cancelled */
@@ -795,6 +821,7 @@ enum engine_event_kind {
         ENGINE_USERS_RESULT, /* final: users */
         ENGINE_USER_ACTED,   /* final: act on user */
         ENGINE_DRAINED,      /* final: drain */
+        ENGINE_CHECKED,      /* final: check */
         ENGINE_USED,         /* final: usage */
         ENGINE_LOG,          /* handle 0: something to put into the journal: `log` says what */
         ENGINE_STOPPED       /* handle 0 */
@@ -847,7 +874,8 @@ struct engine_event {
                         uint32_t n_dropped;
                 } accepted;
                 struct {
-                        uint32_t done, total;
+                        uint32_t done, total;           /* continue: tokens */
+                        uint64_t done_size, total_size; /* check: bytes, as it looks now */
                 } progress;
                 struct {
                         char *text; /* UTF-8, NUL-terminated */
@@ -949,6 +977,7 @@ struct engine_event {
                 struct {
                         uint64_t n_requests; /* that were cancelled */
                 } drained;
+                struct engine_checked checked;
                 struct {
                         enum engine_log what;
                         uint64_t owner; /* OWNER_ANY: nobody in particular */

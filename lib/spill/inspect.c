@@ -15,7 +15,8 @@
 struct inspection {
         const struct spill_array *arrays;
         size_t n_arrays;
-        uint8_t *data;                /* the record; NULL before */
+        uint8_t *data;                /* the record; NULL before, unless somebody wants it */
+        bool is_borrowed;             /* data is the caller's */
         struct spill_array *selected; /* [n_arrays], of one section */
         void *scratch;
         struct spill_record rec;
@@ -82,7 +83,8 @@ static int inspect_file(struct spill *s, int fd, struct inspection *in,
         struct iovec iov;
         int r;
 
-        in->data = malloc(ref->stored_size);
+        if (!in->is_borrowed)
+                in->data = malloc(ref->stored_size);
         in->selected = calloc(in->n_arrays + 1, sizeof(*in->selected));
         if (!in->data || !in->selected)
                 return err_set(e, ERR_NOMEM, "no memory for a record of %" PRIu64 " bytes",
@@ -99,15 +101,12 @@ static int inspect_file(struct spill *s, int fd, struct inspection *in,
         return r;
 }
 
-int spill_inspect(struct spill *s, const struct fingerprint *fingerprint,
-        const struct spill_ref *ref, const struct spill_meta *meta,
-        const struct spill_array *arrays, size_t n_arrays, void *dst, struct err *e) {
-        struct inspection in = {.arrays = arrays, .n_arrays = n_arrays};
+/* The record is read once, while its file is pinned. */
+static int look(struct spill *s, struct inspection *in, const struct fingerprint *fingerprint,
+        const struct spill_ref *ref, const struct spill_meta *meta, void *dst, struct err *e) {
         struct spill_file *f;
         int r;
 
-        if (n_arrays > SPILL_MAX_ARRAYS)
-                return err_set(e, ERR_INVALID, "blocks cannot have %zu arrays", n_arrays);
         pthread_mutex_lock(&s->lock);
         f = spill_find_record(s, ref);
         r = f ? spill_file_pin(s, f, false, e) : spill_not_found(ref, e);
@@ -115,14 +114,32 @@ int spill_inspect(struct spill *s, const struct fingerprint *fingerprint,
         if (r == -ERR_NOT_FOUND)
                 return r;
         if (r == 0) {
-                r = inspect_file(s, f->fd, &in, fingerprint, ref, meta, dst, e);
+                r = inspect_file(s, f->fd, in, fingerprint, ref, meta, dst, e);
                 if (!s->options.keep_cached)
                         (void)posix_fadvise(f->fd, (off_t)ref->offset, (off_t)ref->stored_size,
                                 POSIX_FADV_DONTNEED);
                 spill_file_let_go(s, f, 1);
         }
-        free(in.data);
-        free(in.selected);
-        free(in.scratch);
+        if (!in->is_borrowed)
+                free(in->data);
+        free(in->selected);
+        free(in->scratch);
         return spill_wrap(r, ref, e);
+}
+
+int spill_inspect(struct spill *s, const struct fingerprint *fingerprint,
+        const struct spill_ref *ref, const struct spill_meta *meta,
+        const struct spill_array *arrays, size_t n_arrays, void *dst, struct err *e) {
+        struct inspection in = {.arrays = arrays, .n_arrays = n_arrays};
+
+        if (n_arrays > SPILL_MAX_ARRAYS)
+                return err_set(e, ERR_INVALID, "blocks cannot have %zu arrays", n_arrays);
+        return look(s, &in, fingerprint, ref, meta, dst, e);
+}
+
+int spill_read_stored(struct spill *s, const struct fingerprint *fingerprint,
+        const struct spill_ref *ref, const struct spill_meta *meta, void *dst, struct err *e) {
+        struct inspection in = {.data = dst, .is_borrowed = true};
+
+        return look(s, &in, fingerprint, ref, meta, NULL, e);
 }

@@ -187,6 +187,11 @@ int spill_inspect(struct spill *s, const struct fingerprint *fingerprint,
         const struct spill_ref *ref, const struct spill_meta *meta,
         const struct spill_array *arrays, size_t n_arrays, void *dst, struct err *e);
 
+/* Read one record as it is stored, header and all, into @dst (ref->stored_size bytes), checked as spill_inspect() checks it.
+ * A record that goes meanwhile fails: -ERR_NOT_FOUND or -ERR_CORRUPT. Errors as spill_read(). */
+int spill_read_stored(struct spill *s, const struct fingerprint *fingerprint,
+        const struct spill_ref *ref, const struct spill_meta *meta, void *dst, struct err *e);
+
 /* --- writing --- */
 
 /* A block to be written. */

@@ -8,8 +8,9 @@
  * 2. SQLite's backup interface copies pages. Between two slices nobody is held up.
  * 3. The file is made here, for its owner alone, before SQLite opens it. It is not durable, and need not be: what is sent
  *    is read back from it, and it is removed afterwards.
- * 4. Links and records tell where memory lies in files that the copy does not have. They are taken out, so that the copy
- *    keeps the invariants of a register (store.c): its conversations are computed when they are used.
+ * 4. Links and records tell where memory lies in files that the copy may not have. Unless the caller copies these records as
+ *    well, they are taken out, so that the copy keeps the invariants of a register (store.c): its conversations are computed
+ *    when they are used.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -105,17 +106,31 @@ static int count(sqlite3 *db, uint64_t *ret, struct err *e) {
         return rc == SQLITE_ROW ? 0 : fail(db, rc, "counting", e);
 }
 
-int store_backup_finish(struct store_backup *b, uint64_t *ret_n_convs, struct err *e) {
+/* The copied pages say that there is a log; a file alone has none. */
+#define ALONE "PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;"
+
+int store_backup_seal(const char *path, struct err *e) {
+        sqlite3 *db = NULL;
+        int r = open_db(&db, path, SQLITE_OPEN_READWRITE, e);
+
+        if (r == 0)
+                r = run(db, ALONE, "leaving the log", e);
+        sqlite3_close(db);
+        return r;
+}
+
+int store_backup_finish(
+        struct store_backup *b, bool with_records, uint64_t *ret_n_convs, struct err *e) {
         int rc = sqlite3_backup_finish(TAKE_PTR(b->copy)), r;
 
         if (rc != SQLITE_OK)
                 return fail(b->to, rc, "ending", e);
-        /* The copied pages say that there is a log; a file alone has none. */
-        r = run(b->to,
-                "PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;"
-                "BEGIN; DELETE FROM link; DELETE FROM record;"
-                "UPDATE conversation SET on_disk = 0 WHERE on_disk = 1; COMMIT",
-                "leaving out memory", e);
+        r = run(b->to, ALONE, "leaving the log", e);
+        if (r == 0 && !with_records)
+                r = run(b->to,
+                        "BEGIN; DELETE FROM link; DELETE FROM record;"
+                        "UPDATE conversation SET on_disk = 0 WHERE on_disk = 1; COMMIT",
+                        "leaving out memory", e);
         if (r == 0)
                 r = count(b->to, ret_n_convs, e);
         if (r < 0)

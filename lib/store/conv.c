@@ -183,6 +183,8 @@ int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e) {
         int r = next_id(s, &c->id, e);
 
         if (r == 0)
+                r = tenant_check(s, c->owner, e);
+        if (r == 0)
                 r = tenant_label(s, c->owner, c->tenant, e);
         if (r < 0)
                 return r;

@@ -215,7 +215,7 @@ static int step_sizes(struct query *q, struct store_sizes *ret, struct err *e) {
         return r;
 }
 
-static int read_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
+int sizes_read(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_TURN_SIZES, e);
 
@@ -229,7 +229,7 @@ int store_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct er
         _cleanup_(read_endp) struct store *reading = NULL;
         int r = read_begin(&s, &reading, e);
 
-        return r < 0 ? r : read_sizes(s, id, ret, e);
+        return r < 0 ? r : sizes_read(s, id, ret, e);
 }
 
 /* Most bytes that the parts can take: growing arrays have up to twice the room that they need. */
@@ -324,7 +324,7 @@ static int admit_reading(struct store *s, uint64_t id, unsigned what, const stru
         /* The sums look at all texts. */
         if (!(what & ~(unsigned)STORE_READ_SIZE))
                 return admit(arg, 0, e);
-        r = span->is_page ? page_sizes(s, id, span, &sizes, e) : read_sizes(s, id, &sizes, e);
+        r = span->is_page ? page_sizes(s, id, span, &sizes, e) : sizes_read(s, id, &sizes, e);
 
         if (r == 0 && what & STORE_READ_FIGURES)
                 r = figures_cost(s, id, span->first, span->past, &more, e);

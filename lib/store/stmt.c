@@ -43,6 +43,7 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_READ_BEGIN] = "BEGIN",
         [STMT_AUTO_VACUUM] = "PRAGMA auto_vacuum",
         [STMT_FREE_PAGES] = "PRAGMA freelist_count",
+        [STMT_PAGE_SIZE] = "PRAGMA page_size",
         [STMT_VACUUM_SOME] = "PRAGMA incremental_vacuum(256)",
         [STMT_CONV_NEXT_ID] =
                 "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'conversation'",
@@ -341,6 +342,18 @@ static const char *const stmt_sql[STMT_N] = {
                 "WHERE u.n_conversations IS NOT c.n OR u.n_tokens IS NOT c.t "
                 "UNION ALL SELECT 1 FROM usage u WHERE (n_conversations <> 0 OR n_tokens <> 0) "
                 "AND NOT EXISTS (SELECT 1 FROM conversation c WHERE c.uid = u.owner) LIMIT 1",
+        /* Of virtual tables the tables that keep their rows. */
+        [STMT_CHECK_TABLES] = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > "
+                              "0 ORDER BY name",
+        [STMT_CHECK_NEXT_CONV] = "SELECT id FROM conversation WHERE id > ? ORDER BY id LIMIT 1",
+        [STMT_CHECK_TOTAL] = "SELECT count(*), coalesce(sum(stored_size), 0) FROM record",
+        /* Of those that link a record, any one that has some of it: all of them have the same model. */
+        [STMT_CHECK_PAGE] =
+                "SELECT " RECORD_COLUMNS ", r.n_tokens, c.id, c.model_weights, c.model_rules "
+                "FROM record r JOIN conversation c ON c.id = (SELECT l.conversation FROM link l "
+                "WHERE l.record = r.id AND l.n_valid > 0 LIMIT 1) "
+                "WHERE r.id > ? ORDER BY r.id LIMIT ?",
+        [STMT_CHECK_HAS] = "SELECT 1 FROM record WHERE id = ?",
         [STMT_LIST_HELD] = "SELECT " RECORD_COLUMNS ", l.n_valid, c.id, c.model_weights, "
                            "c.model_rules FROM record r JOIN link l ON l.record = r.id "
                            "JOIN conversation c ON c.id = l.conversation "
@@ -406,6 +419,10 @@ static const char *const stmt_sql[STMT_N] = {
                 "WHERE uid = owner), n_tokens = (SELECT coalesce(sum(n_tokens), 0) "
                 "FROM conversation WHERE uid = owner)",
         [STMT_USAGE_FORGET] = "DELETE FROM usage WHERE n_conversations = 0 AND day <> ?",
+        [STMT_TENANT_UNUSED] =
+                "SELECT number FROM tenant WHERE uid = ?1 AND ?2 IN (0, number) AND NOT EXISTS "
+                "(SELECT 1 FROM conversation c WHERE c.uid = tenant.number << 32 | tenant.uid)",
+        [STMT_TENANT_REMOVE] = "DELETE FROM tenant WHERE number = ?",
         [STMT_TENANT_FORGET] = "DELETE FROM tenant WHERE NOT EXISTS (SELECT 1 FROM conversation c "
                                "WHERE c.uid = tenant.number << 32 | tenant.uid)",
 };

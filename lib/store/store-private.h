@@ -37,6 +37,7 @@ enum store_stmt {
         STMT_READ_BEGIN,
         STMT_AUTO_VACUUM,
         STMT_FREE_PAGES,
+        STMT_PAGE_SIZE,
         STMT_VACUUM_SOME,
         STMT_CONV_NEXT_ID,
         STMT_CONV_NAME_TAKEN,
@@ -142,6 +143,11 @@ enum store_stmt {
         STMT_CHECK_COUNTERS,
         STMT_CHECK_TAGS,
         STMT_CHECK_USAGE,
+        STMT_CHECK_TABLES,
+        STMT_CHECK_NEXT_CONV,
+        STMT_CHECK_TOTAL,
+        STMT_CHECK_PAGE,
+        STMT_CHECK_HAS,
         STMT_LIST_HELD,
         STMT_METER_GET,
         STMT_METER_SET,
@@ -150,6 +156,8 @@ enum store_stmt {
         STMT_TENANT_INSERT,
         STMT_TENANT_LABEL,
         STMT_TENANT_FORGET,
+        STMT_TENANT_UNUSED,
+        STMT_TENANT_REMOVE,
         STMT_OWNER_NEXT,
         STMT_OWNER_CONVS,
         STMT_QUOTA_LIST,
@@ -222,6 +230,8 @@ const char *stmt_text(enum store_stmt which);
 int store_fail(struct store *s, int rc, const char *what, struct err *e);
 /* Run SQL of several statements without parameters. */
 int store_exec(struct store *s, const char *sql, const char *what, struct err *e);
+/* Another connection to the register of @s, for reading only. */
+int store_connect_reader(struct store **ret, struct store *s, struct err *e);
 /* Schema version, identity and migrations; schema.c. Unless @fresh a file without tables is
  * -ERR_STATE. */
 int store_migrate(struct store *s, const char *path, bool fresh, struct err *e);
@@ -334,6 +344,8 @@ int search_list(struct store *s, const struct store_list *list, store_admit_fn *
         struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e);
 #define CONV_DISK_SIZE_COLUMN 35 /* behind these, if the query has it */
 /* store_conv_get(). */
+/* -ERR_NOT_FOUND if @owner is a tenant that the register has forgotten. In a transaction. */
+int tenant_check(struct store *s, uint64_t owner, struct err *e);
 /* The label of @owner's tenant, "" without one. "#" and its number if the register has lost it. */
 int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e);
 int conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name, struct store_conv *ret,
@@ -384,6 +396,8 @@ int turn_read_tokens(
 int record_read(struct query *q, struct store_record *ret, struct err *e);
 /* 1 if @id links private records, else 0. */
 int links_any_private(struct store *s, uint64_t id, struct err *e);
+/* store_sizes(). */
+int sizes_read(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e);
 /* Give the row @to the definitions of tools of row @from. */
 int conv_copy_tools(struct store *s, uint64_t from, uint64_t to, struct err *e);
 /* The shape of the memory of @id; all zeros if there is no such conversation. */

@@ -208,6 +208,11 @@ static int connect_to(struct store **ret, const char *path, int flags, bool alon
         return 0;
 }
 
+int store_connect_reader(struct store **ret, struct store *s, struct err *e) {
+        /* The name does not change, and is that of the main file. */
+        return connect_to(ret, sqlite3_db_filename(s->db, "main"), SQLITE_OPEN_READONLY, false, e);
+}
+
 /* @fresh: a file that is missing or has no tables becomes a new register. */
 static int open_for_writing(struct store **ret, const char *path, bool fresh, struct err *e) {
         _cleanup_(store_freep) struct store *s = NULL;
@@ -226,7 +231,7 @@ static int open_for_writing(struct store **ret, const char *path, bool fresh, st
         if (r == 0)
                 r = log_watch(s, e);
         if (r == 0)
-                r = connect_to(&s->reader, path, SQLITE_OPEN_READONLY, false, e);
+                r = store_connect_reader(&s->reader, s, e);
         if (r < 0)
                 return err_wrap(e, r, "'%s'", path);
         *ret = TAKE_PTR(s);

@@ -193,16 +193,19 @@ struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);
 
 /*
- * A copy of the register of one moment, made in slices while others read and write (backup.c). Links and records are left
- * out: the copy has the conversations, and no memory. One thread at a time.
+ * A copy of the register of one moment, made in slices while others read and write (backup.c). One thread at a time.
  */
 struct store_backup;
 /* Begin a copy into the new file @path, 0600. The moment is now. -ERR_SYS, -ERR_NOMEM, ... */
 int store_backup_new(struct store_backup **ret, struct store *s, const char *path, struct err *e);
 /* Copy at most @n pages. 1: there are more; 0: all are copied. */
 int store_backup_step(struct store_backup *b, unsigned n, struct err *e);
-/* After the last step: make the copy a file that stands alone. *ret_n_convs: conversations that it has. */
-int store_backup_finish(struct store_backup *b, uint64_t *ret_n_convs, struct err *e);
+/* After the last step: make the copy a file that stands alone. Unless @with_records links and records are left out: it has the
+ * conversations, and no memory. *ret_n_convs: conversations that it has. */
+int store_backup_finish(
+        struct store_backup *b, bool with_records, uint64_t *ret_n_convs, struct err *e);
+/* Once a copy was opened as a register (store_open_existing()) and freed: let it stand alone again. */
+int store_backup_seal(const char *path, struct err *e);
 /* The files stay. Returns NULL. */
 struct store_backup *store_backup_free(struct store_backup *b);
 DEFINE_CLEANUP(struct store_backup *, store_backup_free);
@@ -234,6 +237,10 @@ int store_tenant_label(
 /* Forget the tenants without a conversation. Before anybody acts for a tenant: a number that somebody holds
  * must stay known. */
 int store_tenants_forget(struct store *s, struct err *e);
+/* The same of one user's, or (number not 0) of this one; not those in keep[0 .. n_keep). Whoever holds the number of a tenant
+ * that was forgotten can't make a conversation for it any more (-ERR_NOT_FOUND). */
+int store_tenants_forget_of(struct store *s, uint32_t uid, uint32_t number, const uint32_t *keep,
+        size_t n_keep, struct err *e);
 
 /* --- who has what (owners.c). Each call looks at few rows, so a walk through all owners holds nobody up. --- */
 
@@ -658,3 +665,40 @@ struct store_census {
  * of the register, so @found must not call back into it) and fill @ret. Negative only if the check itself failed. */
 int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
         struct store_census *ret, struct err *e);
+
+/* The same in slices, while a daemon writes (check-slices.c has the rules), and the records for whoever reads what they
+ * refer to. One thread at a time, any one; not under a lock of the register. */
+struct store_checker;
+struct store_check_options {
+        void (*found)(void *arg, const struct store_finding *f); /* or NULL */
+        void *arg;
+        /* Called before the tokens of a conversation are read, with the bytes that these take until the next call, in place
+         * of those of the call before; NULL: they may always. */
+        store_admit_fn *admit;
+        void *admit_arg;
+        /* Called often: true ends the slice that is going on. On the thread that checks; may be NULL. */
+        bool (*stop)(void *arg);
+        void *stop_arg;
+};
+/* Bytes that a checker takes beside what it asks admit() for: SQLite's cache of pages, which is small here, and statements. */
+enum { STORE_CHECKER_SIZE = 512 << 10 };
+/* @s outlives it. -ERR_NOMEM, -ERR_SYS, -ERR_CORRUPT. */
+int store_checker_new(struct store_checker **ret, struct store *s,
+        const struct store_check_options *o, struct err *e);
+struct store_checker *store_checker_free(struct store_checker *c);
+DEFINE_CLEANUP(struct store_checker *, store_checker_free);
+/* One slice. 1: there are more; 0: the register is checked; -ERR_CANCELLED (stop()), what admit() fails with, or as
+ * store_check(). */
+int store_checker_step(struct store_checker *c, struct err *e);
+/* What was found so far (stored_size and raw_size count the records), and the bytes that were read of the file for it. */
+void store_checker_tell(
+        const struct store_checker *c, struct store_census *ret, uint64_t *ret_read_size);
+/* When the register is checked: how many records there are now, and their bytes on disk. */
+int store_checker_total(
+        struct store_checker *c, uint64_t *ret_n, uint64_t *ret_size, struct err *e);
+/* The next @max records, by rising id, or fewer: impossible rows, and records that nothing links, are left out (the slices
+ * have told them). *ret_more: there may be more. The moment is that of the call. */
+int store_checker_records(struct store_checker *c, struct store_held *out, size_t max,
+        size_t *ret_n, bool *ret_more, struct err *e);
+/* 1: the register has this record now; 0: it has gone, for good. */
+int store_checker_has(struct store_checker *c, uint64_t record, struct err *e);

@@ -4,8 +4,9 @@
  *
  * 1. A tenant is known by its uid and label, byte for byte. Its number is never given to another one, so
  *    what is left of a forgotten tenant (a record that others still use) never becomes somebody's own.
- * 2. A tenant is made when it is first named and forgotten when the daemon starts and it has no
- *    conversation. So labels that were tried once do not fill the register for ever.
+ * 2. A tenant is made when it is first named, and forgotten without a conversation: when the daemon starts, and when its user
+ *    is purged. So labels that were tried once do not fill the register for ever.
+ * 3. No conversation is made for a tenant that is not here: whoever still holds its number hears that it was forgotten.
  */
 #include "base/utf8.h"
 #include "store/store-private.h"
@@ -201,4 +202,67 @@ int store_tenants_forget(struct store *s, struct err *e) {
         if (r == 0)
                 r = forget_unused(s, e);
         return r < 0 ? r : txn_commit(&txn, e);
+}
+
+static int remove_tenant(struct store *s, uint64_t number, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TENANT_REMOVE, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, number);
+        return query_run(&q, e);
+}
+
+static int list_unused(
+        struct store *s, uint32_t uid, uint32_t number, struct ids *ret, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TENANT_UNUSED, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, uid);
+        query_bind_i64(&q, number);
+        return ids_read(&q, ret, e);
+}
+
+static bool is_among(uint64_t number, const uint32_t *numbers, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (numbers[i] == number)
+                        return true;
+        return false;
+}
+
+int store_tenants_forget_of(struct store *s, uint32_t uid, uint32_t number, const uint32_t *keep,
+        size_t n_keep, struct err *e) {
+        STORE_LOCK(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _cleanup_(ids_deinit) struct ids unused = {};
+        int r = txn_begin(s, &txn, e);
+
+        if (r == 0)
+                r = list_unused(s, uid, number, &unused, e);
+        for (size_t i = 0; r == 0 && i < unused.n; i++)
+                if (!is_among(unused.v[i], keep, n_keep))
+                        r = remove_tenant(s, unused.v[i], e);
+        return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int tenant_check(struct store *s, uint64_t owner, struct err *e) {
+        _query_ q = {};
+        int r;
+
+        if (owner_tenant(owner) == 0)
+                return 0;
+        r = query_begin(&q, s, STMT_TENANT_LABEL, e);
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, owner_tenant(owner));
+        query_bind_i64(&q, owner_uid(owner));
+        r = query_step(&q, e);
+        if (r == 0)
+                return err_set(e, ERR_NOT_FOUND,
+                        "this tenant of user %u was purged by an administrator: connect again",
+                        owner_uid(owner));
+        return MIN(r, 0);
 }

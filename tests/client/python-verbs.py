@@ -316,6 +316,12 @@ async def administration(connect, _from_socket):
             async for piece in client.backup():
                 archive += piece
             need(archive.startswith(b'confab-backup/register.db\0') and b'"conversations":1' in archive, 'a backup')
+            checking = client.check(rate=0)
+            seen = [progress async for progress in checking]
+            need(seen and all(0 <= p.done_bytes <= p.total_bytes and p.total_bytes > 4096 for p in seen), f'{seen}')
+            checked = checking.result
+            need(checked.conversations == 1 and checked.turns == 2 and checked.found == 0 and not checked.problems
+                 and checked.bytes > 4096, f'{checked}')
             need((await client.drain(timeout_usec=1000000)).requests == 0, 'drained')
             with fails('shutdown') as errors:
                 await other.open('mine')

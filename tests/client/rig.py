@@ -218,7 +218,7 @@ def scripted(script):
 class Awaitable:
     """A blocking client with the methods of the one for asyncio, so that one text tests both."""
 
-    STREAMS = ('continue_', 'attach', 'watch', 'export_stream', 'backup')
+    STREAMS = ('continue_', 'attach', 'watch', 'export_stream', 'backup', 'check')
 
     def __init__(self, client):
         self.client = client

@@ -11,6 +11,7 @@ import pty
 import pwd
 import re
 import select
+import socket
 import subprocess
 import sys
 import tarfile
@@ -145,6 +146,15 @@ def act(daemon):
     need('1 conversation deleted' in daemon.run('admin', 'purge', f'{ME}:anna', '--yes'), 'purge')
     need(daemon.json('--tenant', 'anna', 'ls')['conversations'] == [], 'the tenant starts with nothing')
     daemon.run('admin', 'purge', f'{ME}:nobody', '--yes', status=3)
+    daemon.run('--tenant', 'anna', 'ls')
+    deadline = time.monotonic() + 60
+    while (gone := daemon.command('admin', 'purge', f'{ME}:anna', '--yes', text=True)).returncode == 0:
+        need(time.monotonic() < deadline, 'a purge leaves a label')  # until the connection has gone
+    need(gone.returncode == 3 and 'has no tenant' in gone.stderr, f'a purge leaves no label: {gone.stderr}')
+    for words in ('admin', 'quota'), ('admin', 'users'):
+        unknown = daemon.command(*words, 'nobody-of-this-name', text=True)
+        need(unknown.returncode == 3 and '#12' not in unknown.stderr, f'no hint at conversations: {unknown.stderr}')
+    need("'#12'" in daemon.command('admin', 'evict', 'nobody-of-this-name', text=True).stderr, 'where they may be named')
     one = daemon.run('open').strip()
     number = daemon.json('show', one)['id']
     daemon.run('admin', 'close', one, status=2)
@@ -228,6 +238,77 @@ def backup(daemon, folder):
     other.stop()
 
 
+def backup_with_memory(daemon, folder):
+    """The restored daemon reads memory instead of computing, and says the same."""
+    archive, other = pathlib.Path(folder, 'memory.tar'), Daemon(folder, 'memory')
+    pathlib.Path(other.config).write_text('')
+    daemon.run('admin', 'evict', ME)
+    daemon.run('admin', 'backup', str(archive), '--memory')
+    with tarfile.open(archive) as tar:
+        names = tar.getnames()
+        manifest = json.load(tar.extractfile('confab-backup/MANIFEST.json'))
+    records = [name for name in names if name.startswith('confab-backup/memory/')]
+    need(names[len(records)] == 'confab-backup/register.db' and manifest['confab_backup'] == 2
+         and manifest['memory']['records'] == len(records) == daemon.json('stats')['spill_records'] > 2, f'{names} {manifest}')
+    data = archive.read_bytes()
+    for name, spoilt_data in (('cut', data[:WIDTH + 5000]), ('flipped', data[:WIDTH + 99] + bytes([data[WIDTH + 99] ^ 1]) + data[WIDTH + 100:]),
+                              ('no manifest of it', data.replace(b'"records":', b'"recorde":'))):
+        pathlib.Path(folder, 'spoilt.tar').write_bytes(spoilt_data)
+        daemon.run('admin', 'restore', f'{folder}/spoilt.tar', other.state, status=1)
+        need(not list(pathlib.Path(folder).glob('memory.state*')), f'{name}: something is left')
+    need('of memory' in daemon.run('admin', 'restore', str(archive), other.state), 'restore')
+    need(os.stat(f'{other.state}/spill').st_mode & 0o777 == 0o700, 'memory is for its owner alone')
+    other.start()
+    need('cannot be used' not in other.said(), f'all memory is there: {other.said()}')
+    checked = other.json('admin', 'check', '--rate', 'none')
+    need((checked['found'], checked['records']) == (0, len(records)), f'check: {checked}')
+    for name in 'a', 'b':
+        lines = [d.run('--json', 'say', name, 'What else?', '--max-tokens', '6', '--ignore-eos', '--seed', '7').splitlines()
+                 for d in (other, daemon)]
+        first = json.loads(lines[0][0])
+        need(first['n_disk'] > 0 and first['n_computed'] < first['n_disk'], f'{name} computes: {first}')
+        said = [[t for e in map(json.loads, some) if e['event'] == 'delta' for t in e['tokens']] for some in lines]
+        need(said[0] == said[1] and len(said[0]) == 6, f'{name}: other tokens')
+    other.stop()
+
+
+def check(daemon):
+    """What is on disk is sound, then somebody damages it: told, forgotten, computed again with the same words."""
+    daemon.run('admin', 'evict', ME)
+    clean = daemon.json('admin', 'check', '--rate', 'none')
+    need(clean['problems'] == [] and clean['found'] == 0 and clean['conversations'] == 2 and clean['records'] > 1
+         and clean['gone'] + clean['forgotten'] + clean['skipped'] == 0, f'check: {clean}')
+    need('no problems' in daemon.run('admin', 'check', '--rate', '10G'), 'as text')
+    number = daemon.json('show', 'a')['id']
+    with open(f'{daemon.state}/spill/{number:016x}.kv', 'r+b') as file:
+        at = os.lseek(file.fileno(), 0, os.SEEK_DATA) + 3000  # behind what was given back
+        file.seek(at)
+        byte = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte[0] ^ 4]))
+    text = daemon.run('admin', 'check', status=8)
+    need(text.startswith(f'spill: conversation #{number}, record ') and 'forgotten' in text and '1 problem\n' in text,
+         f'damage: {text}')
+    after = daemon.json('admin', 'check')
+    need(after['found'] == 0 and after['records'] < clean['records'], f'it is forgotten: {after}')
+    need(daemon.run('--json', 'show', 'a') and daemon.say('say', 'a', 'Go on.'), 'it goes on')
+    daemon.run('admin', 'evict', ME)
+    need(daemon.json('admin', 'check')['found'] == 0, 'what was computed again is on disk again')
+    for rate in '1x', '', '-1', '100MM', '9999999T':
+        daemon.run('admin', 'check', '--rate', rate, status=2)
+    daemon.run('--as-uid', GUEST, 'admin', 'check', status=1)
+    # Of so slow a one the connection ends: the next one may begin.
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.connect(daemon.socket)
+        for request in b'\x08\x01\x12\x02\x08\x01', b'\x08\x02\xfa\x01\x02\x08\x01':  # Hello, Check with rate 1
+            slow.sendall(bytes([len(request)]) + request)
+        deadline = time.monotonic() + 60
+        while daemon.command('admin', 'check').returncode != 4:
+            need(time.monotonic() < deadline, 'a second check at the same time is busy')
+    while daemon.command('admin', 'check').returncode != 0:
+        need(time.monotonic() < deadline, 'a check ends with its connection')
+
+
 def main():
     if os.getuid() != 0 or not os.path.exists(MODEL):
         print('SKIP: needs root, as administrators are, and the model')
@@ -247,13 +328,18 @@ def main():
             act(daemon)
             drain(daemon)
             backup(daemon, folder)
+            backup_with_memory(daemon, folder)
+            check(daemon)
             journal = daemon.said()
             for words in ('purging user 0, tenant \'anna\': conversations: 1', 'draining: done', 'taking work again',
-                          'backup of all conversations: made', 'administrator uid 0 (pid ',
+                          'backup of all conversations: made', 'backup of all conversations with memory: made', 'check of all that is on disk: problems: 1',
+                          'forgotten, will be computed anew', 'check of all that is on disk: failed: cancelled', 'administrator uid 0 (pid ',
                           f'changing max-conversations of user {GUEST}: 1 -> 2',
                           f'changing ram-share-per-user of user {GUEST}: no override -> 20'):
                 need(words in journal, f'the journal has no "{words}": {journal}')
-            need(journal.count('notice: administrator') == 13, f'one line for each act, none for a look: {journal}')
+            acts = [line for line in journal.splitlines() if 'notice: administrator' in line
+                    and 'check of' not in line and 'conversations: 0' not in line]
+            need(len(acts) == 17, f'one line for each act, none for a look: {journal}')
             daemon.stop()
         finally:
             if daemon.process.poll() is None:

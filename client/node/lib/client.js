@@ -240,8 +240,13 @@ export class Client {
     return this.#call('drain', fields, options).answer;
   }
 
-  backup(options = {}) {
-    return this.#file('backup', {}, options);
+  backup({ withMemory, ...options } = {}) {
+    return this.#file('backup', withMemory === undefined ? {} : { withMemory }, options);
+  }
+
+  // `options.progress` is called with {doneBytes, totalBytes} as it goes on.
+  check(fields = {}, options = {}) {
+    return this.#call('check', fields, options).answer;
   }
 
   // Limits and their use: the own ones, or those of `subject`.
@@ -253,12 +258,15 @@ export class Client {
 
   // A request with one answer: {id, answer, cancel()}. An abort rejects at once; whether the daemon did what was
   // asked is open then.
-  #call(verb, fields, { signal }) {
+  #call(verb, fields, { signal, progress }) {
     let id;
     let undo = () => {};
     const answer = new Promise((resolve, reject) => {
       signal?.throwIfAborted();
-      id = this.#connection.send(verb, fields, { see: (kind, body) => resolve(body), fail: reject });
+      id = this.#connection.send(verb, fields, {
+        see: (kind, body) => (kind === 'progress' ? progress?.(body) : resolve(body)),
+        fail: reject,
+      });
       undo = onAbort(signal, () => {
         this.#connection.cancel(id);
         reject(signal.reason);

@@ -31,4 +31,5 @@ export const VERBS = {
   actOnUser: { before: [], result: 'userActed' },
   drain: { before: [], result: 'drained' },
   backup: { before: ['chunk'], result: 'exported' },
+  check: { before: ['progress'], result: 'checked' },
 };

@@ -226,3 +226,24 @@ test('what is no request is refused before it is sent, with the name of the fiel
   await assert.rejects(connect({ path: '' }), { code: 'invalid' });
   await assert.rejects(connect({ socket: 'x' }), { code: 'invalid' });
 });
+
+test('an administrator has what is on disk checked, and takes it along', { skip: process.getuid() !== 0 && 'needs root' }, async (t) => {
+  const client = await (await startDaemon(t)).connect();
+  t.after(() => client.disconnect());
+  await client.open({ name: 'trip' });
+  await client.continue('trip', { message: 'My name is Nora.', ...greedy }).done();
+  await client.evict('trip');
+  const seen = [];
+  const checked = await client.check({ rate: 0 }, { progress: (progress) => seen.push(progress) });
+  assert.equal(checked.found, 0n);
+  assert.deepEqual(checked.problems, []);
+  assert(checked.records > 0n && checked.conversations === 1n && checked.bytes > 4096n);
+  assert(seen.length > 0 && seen.every(({ doneBytes, totalBytes }) => doneBytes <= totalBytes));
+  for (const withMemory of [false, true]) {
+    const pieces = [];
+    for await (const piece of client.backup({ withMemory })) {
+      pieces.push(piece);
+    }
+    assert.equal(Buffer.concat(pieces).includes('confab-backup/memory/'), withMemory);
+  }
+});

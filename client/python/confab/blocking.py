@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The blocking client: the same methods as those of confab.Client, without asyncio and without threads.
 
-A method returns when its request has ended. continue_(), attach(), watch(), export_stream() and backup() submit their
+A method returns when its request has ended. continue_(), attach(), watch(), export_stream(), backup() and check() submit their
 request at once and give a Stream, to be read with `for`; several may be read in turns, and other methods may be
 called in between. A Client belongs to one thread at a time. It reads its socket only while a method runs: when
 none does for long the daemon pauses what it writes.
@@ -205,6 +205,7 @@ class Client:
     watch = _streamed(verbs.watch)
     export_stream = _streamed(verbs.export_stream)
     backup = _streamed(verbs.backup)
+    check = _streamed(verbs.check)
 
     def import_(self, source: Union[bytes, BinaryIO], name: Optional[str] = None) -> messages.Conversation:
         """Makes a conversation of an exported file: bytes, or an open binary file from its position on. It is

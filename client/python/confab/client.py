@@ -2,8 +2,8 @@
 """The client for asyncio.
 
 All requests of a Client share one connection and run at the same time. Most methods are awaited and give
-their result. continue_(), attach(), watch(), export_stream() and backup() submit their request at once and give a Stream,
-to be read with `async for`. A Client belongs to the event loop that it was connected in.
+their result. continue_(), attach(), watch(), export_stream(), backup() and check() submit their request at once and give a
+Stream, to be read with `async for`. A Client belongs to the event loop that it was connected in.
 """
 from __future__ import annotations
 
@@ -196,6 +196,7 @@ class Client:
     watch = _streamed(verbs.watch)
     export_stream = _streamed(verbs.export_stream)
     backup = _streamed(verbs.backup)
+    check = _streamed(verbs.check)
 
     async def import_(self, source: Union[bytes, BinaryIO], name: Optional[str] = None) -> messages.Conversation:
         """Makes a conversation of an exported file: bytes, or an open binary file from its position on. It is

@@ -333,9 +333,17 @@ def drain(*, off: bool = False, timeout_usec: Optional[int] = None) -> Call[NoRe
     return Call('drain', pb.Drain(off=off, timeout_usec=timeout_usec), 'drained')
 
 
-def backup() -> Call[bytes, pb.Exported]:
-    """All conversations of all users, a tar archive, in pieces (bytes). The result is the Exported message."""
-    return Call('backup', pb.Backup(), 'exported', frozenset(('chunk',)), take_event=lambda chunk: chunk.data)
+def backup(*, with_memory: bool = False) -> Call[bytes, pb.Exported]:
+    """All conversations of all users, a tar archive, in pieces (bytes). The result is the Exported message. `with_memory`: what is
+    on disk of their memory, too."""
+    return Call('backup', pb.Backup(with_memory=with_memory), 'exported', frozenset(('chunk',)), take_event=lambda chunk: chunk.data)
+
+
+def check(*, rate: Optional[int] = None) -> Call[pb.Progress, pb.Checked]:
+    """Reads all that is on disk and compares it with its checksums and the register's rules, while everybody goes on. Gives
+    Progress (`done_bytes`, `total_bytes`); the result is the Checked message. `rate`: bytes that it reads in a minute, 0: no
+    limit."""
+    return Call('check', pb.Check(rate=rate), 'checked', frozenset(('progress',)))
 
 
 def _change(name: str, to: Union[int, str, None]) -> pb.QuotaChange:

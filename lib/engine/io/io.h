@@ -34,7 +34,8 @@ enum job_kind {
         JOB_RESTORE, /* before all others */
         JOB_EVICT,
         JOB_WRITE_BEHIND,
-        JOB_TEXT, /* tokenising, compiling constraints: on a thread of their own */
+        JOB_TEXT,  /* tokenising, compiling constraints: on a thread of their own */
+        JOB_CHECK, /* reading what nobody waits for: likewise, on another one */
         N_JOB_KINDS
 };
 

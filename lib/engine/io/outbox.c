@@ -137,6 +137,8 @@ void credit_unref(struct credit *c) {
 
 /* Notices of one watcher that may be on their way to the loop thread. */
 #define WATCH_EVENTS 16
+/* Likewise: Progress of a check. */
+#define CHECK_EVENTS 2
 
 /* One step may send Accepted, Progress, and two Deltas: a token and the rest of the text. */
 size_t credit_size(const struct engine *engine, const struct engine_request *r) {
@@ -144,6 +146,8 @@ size_t credit_size(const struct engine *engine, const struct engine_request *r) 
 
         if (r->verb == ENGINE_WATCH)
                 return sizeof(struct credit) + WATCH_EVENTS * sizeof(struct event_node);
+        if (r->verb == ENGINE_CHECK)
+                return sizeof(struct credit) + CHECK_EVENTS * sizeof(struct event_node);
         if (r->verb != ENGINE_CONTINUE && r->verb != ENGINE_ATTACH)
                 return 0;
         for (size_t i = 0; i < r->n_stops; i++)
@@ -440,6 +444,9 @@ static void event_deinit(struct engine_event *ev) {
                 break;
         case ENGINE_USERS_RESULT:
                 free(ev->users.users);
+                break;
+        case ENGINE_CHECKED:
+                free(ev->checked.problems);
                 break;
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)

@@ -23,6 +23,8 @@
  *    keeps to processors of its own meanwhile. Rule 4 is not enough for them: one interrupt wakes
  *    all of them, each where it ran last, and a kernel that does not look for an idle processor at
  *    that moment leaves them on one. Other jobs run wherever there is room.
+ * 6. A check of what is on disk (JOB_CHECK) has a thread of its own, too, which does nothing else: some of its jobs take
+ *    long, nobody waits for any of them, and there is one at a time.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -37,10 +39,19 @@ struct worker {
         pthread_t thread;
 };
 
+/* A thread of its own for one kind of jobs. */
+struct lane {
+        struct engine *engine;
+        struct job *(*take)(struct workers *w); /* under the lock: the job to do next, or NULL */
+        pthread_cond_t wake;
+        pthread_t thread;
+        bool started; /* engine thread */
+};
+
 struct workers {
         /* under lock */
         pthread_mutex_t lock;
-        pthread_cond_t wake, wake_text;
+        pthread_cond_t wake;
         struct list queues[N_JOB_KINDS];
         struct list done;
         bool waking;         /* a worker was signalled and has not looked into the queue yet */
@@ -50,9 +61,8 @@ struct workers {
 
         /* engine thread; n_threads is set before the first worker runs */
         struct worker all[IO_MAX_WORKERS];
-        pthread_t text_thread;
         size_t n_threads;
-        bool text_started;
+        struct lane text, check;
         size_t n_jobs; /* under way */
 };
 
@@ -101,6 +111,16 @@ static struct job *take_text(struct workers *w) {
         return j;
 }
 
+/* Under the lock: the same for the thread that checks. */
+static struct job *take_check(struct workers *w) {
+        struct list *q = &w->queues[JOB_CHECK];
+        struct job *j = list_empty(q) ? NULL : list_entry(q->next, struct job, link);
+
+        if (j)
+                list_unlink(&j->link);
+        return j;
+}
+
 static bool nothing_queued(const struct workers *w) {
         for (size_t i = 0; i < ARRAY_SIZE(order); i++)
                 if (!list_empty(&w->queues[order[i]]))
@@ -127,20 +147,20 @@ static void run(struct engine *engine, struct job *j) {
         bell_ring(engine->bell);
 }
 
-static void *text_main(void *arg) {
-        struct engine *engine = arg;
-        struct workers *w = engine->workers;
+static void *lane_main(void *arg) {
+        struct lane *lane = arg;
+        struct workers *w = lane->engine->workers;
 
         for (;;) {
                 struct job *j;
 
                 pthread_mutex_lock(&w->lock);
-                while (!(j = take_text(w)) && !w->quit)
-                        pthread_cond_wait(&w->wake_text, &w->lock);
+                while (!(j = lane->take(w)) && !w->quit)
+                        pthread_cond_wait(&lane->wake, &w->lock);
                 pthread_mutex_unlock(&w->lock);
                 if (!j)
                         return NULL;
-                run(engine, j);
+                run(lane->engine, j);
         }
 }
 
@@ -194,7 +214,8 @@ struct workers *workers_new(void) {
                 return NULL;
         pthread_mutex_init(&w->lock, NULL);
         pthread_cond_init(&w->wake, NULL);
-        pthread_cond_init(&w->wake_text, NULL);
+        pthread_cond_init(&w->text.wake, NULL);
+        pthread_cond_init(&w->check.wake, NULL);
         list_init(&w->done);
         for (size_t i = 0; i < N_JOB_KINDS; i++)
                 list_init(&w->queues[i]);
@@ -206,9 +227,26 @@ struct workers *workers_free(struct workers *w) {
                 return NULL;
         pthread_mutex_destroy(&w->lock);
         pthread_cond_destroy(&w->wake);
-        pthread_cond_destroy(&w->wake_text);
+        pthread_cond_destroy(&w->text.wake);
+        pthread_cond_destroy(&w->check.wake);
         free(w);
         return NULL;
+}
+
+static int lane_start(struct engine *engine, struct lane *lane,
+        struct job *(*take_next)(struct workers *w), const char *what, struct err *e) {
+        lane->engine = engine;
+        lane->take = take_next;
+        if (thread_start(&lane->thread, NULL, lane_main, lane) != 0)
+                return err_set(e, ERR_NOMEM, "cannot start a thread that %s", what);
+        lane->started = true;
+        return 0;
+}
+
+static void lane_join(struct lane *lane) {
+        if (lane->started)
+                pthread_join(lane->thread, NULL);
+        lane->started = false;
 }
 
 int io_start(struct engine *engine, struct err *e) {
@@ -228,9 +266,9 @@ int io_start(struct engine *engine, struct err *e) {
                         return err_set(e, ERR_NOMEM, "cannot start an I/O worker");
                 }
         }
-        if (thread_start(&w->text_thread, NULL, text_main, engine) != 0)
-                return err_set(e, ERR_NOMEM, "cannot start a thread that tokenises");
-        w->text_started = true;
+        if (lane_start(engine, &w->text, take_text, "tokenises", e) < 0 ||
+                lane_start(engine, &w->check, take_check, "checks", e) < 0)
+                return -ERR_NOMEM;
         return 0;
 }
 
@@ -243,11 +281,11 @@ void io_stop(struct engine *engine) {
         pthread_mutex_lock(&w->lock);
         w->quit = true;
         pthread_cond_broadcast(&w->wake);
-        pthread_cond_signal(&w->wake_text);
+        pthread_cond_signal(&w->text.wake);
+        pthread_cond_signal(&w->check.wake);
         pthread_mutex_unlock(&w->lock);
-        if (w->text_started)
-                pthread_join(w->text_thread, NULL);
-        w->text_started = false;
+        lane_join(&w->text);
+        lane_join(&w->check);
         for (size_t i = 0; i < w->n_threads; i++)
                 pthread_join(w->all[i].thread, NULL);
         w->n_threads = 0;
@@ -266,7 +304,9 @@ void io_submit(struct engine *engine, struct job *j) {
         pthread_mutex_lock(&w->lock);
         list_append(&w->queues[j->kind], &j->link);
         if (j->kind == JOB_TEXT)
-                pthread_cond_signal(&w->wake_text);
+                pthread_cond_signal(&w->text.wake);
+        else if (j->kind == JOB_CHECK)
+                pthread_cond_signal(&w->check.wake);
         else
                 wake_one(w);
         pthread_mutex_unlock(&w->lock);

@@ -63,6 +63,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_USERS] = &verb_users,
         [ENGINE_DRAIN] = &verb_drain,
         [ENGINE_BACKUP] = &verb_backup,
+        [ENGINE_CHECK] = &verb_check,
         [ENGINE_ACT_ON_USER] = &verb_user_act,
         [ENGINE_USAGE] = &verb_usage,
         [ENGINE_OVERRIDE] = &verb_override,

@@ -2,19 +2,21 @@
 /*
  * Backup: all conversations of all users as a tar archive, while everybody goes on.
  *
- *      BEGIN ─→ COPY, slice by slice ─→ FINISH ─→ ARCHIVE, slice by slice ─→ END ─→ Exported
- *      the copy's file,               the copy stands      an unnamed file
- *      one moment of the register     alone, without memory
+ *      BEGIN ─→ COPY, slice by slice ─→ FINISH ─→ SEAL ─→ ARCHIVE, slice by slice ─→ END ─→ Exported
+ *      the copy's file,               the copy  │  ↑      an unnamed file
+ *      one moment of the register     stands    ↓  │
+ *                                     alone    MEMORY, with_memory: records first (backup-memory.c)
  *
  * The archive has register.db (the register of one moment), export.key (so that exports made before it stay the daemon's own)
  * and MANIFEST.json, which comes last: an archive without it is cut off. It names the files with their sizes and checksums
  * (XXH64 of the bytes, as xxhsum(1) prints it), the version, the model, and the time. Everything else in a state folder is
- * made anew: memory is a cache (I1). `confab admin restore` makes a state folder of an archive.
+ * made anew: memory is a cache (I1), which the archive has only if that is asked for. `confab admin restore` makes a state folder
+ * of an archive.
  *
  * 1. Each slice is a job of its own, so that commits and restores of others come in between (io/workers.c); the copy itself
  *    delays no commit (store/backup.c).
- * 2. On disk there are at most two copies of the register at a time, in the state folder. They leave disk_floor free, and count
- *    against disk_limit. The archive has no name; the copy has one (SQLite needs it), and is removed as soon as it is in the
+ * 2. On disk there are at most two copies of the register at a time, in the state folder, and one of the memory. They leave
+ *    disk_floor free, and count against disk_limit. The archive has no name; the copy has one (SQLite needs it), and is removed as soon as it is in the
  *    archive, by the end of the request, or by the next start.
  * 3. There is one backup at a time: another one is ERR_BUSY.
  */
@@ -34,43 +36,16 @@
 #include "base/json.h"
 #include "base/tar.h"
 
-#include "engine/verbs/create.h"
-#include "engine/verbs/transfer.h"
+#include "engine/verbs/backup.h"
 
-#define SLICE ((size_t)1 << 20) /* bytes */
-#define PAGES 256               /* of the register; likewise, mostly */
-#define FOLDER "confab-backup/"
-
-enum stage { BEGIN, COPY, FINISH, ARCHIVE, END, DONE };
-
-struct backing {
-        bool counted; /* it is the one that is under way */
-        enum stage stage;
-        struct store_backup *copy;
-        int fd;          /* of the archive, or -1 */
-        uint64_t size;   /* of the archive so far */
-        int register_fd; /* of the copy, or -1 */
-        uint64_t register_size, at;
-        uint64_t held; /* bytes that count among export_bytes */
-        struct hash64 hash;
-        uint64_t created_usec, n_convs, register_hash;
-        uint8_t *slice;
-};
-
-static struct backing *backing_of(struct request *request) {
-        return request_own(request);
-}
-
-static void copy_path(const struct engine *engine, const char *suffix, char out[4096]) {
-        (void)snprintf(out, 4096, "%s/backup.db%s", engine->state_dir, suffix);
-}
+#define PAGES 256 /* of the register, in a slice */
 
 void backup_sweep(struct engine *engine) {
         static const char *const suffixes[] = {"", "-journal", "-wal", "-shm"};
         char path[4096];
 
         for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
-                copy_path(engine, suffixes[i], path);
+                backup_copy_path(engine, suffixes[i], path);
                 (void)unlink(path);
         }
 }
@@ -90,52 +65,12 @@ static void deinit(struct engine *engine, struct request *request) {
         if (x->register_fd >= 0)
                 close(x->register_fd);
         free(x->slice);
+        backup_memory_deinit(&x->memory);
         atomic_fetch_sub(&engine->verbs->export_bytes, x->held);
         if (!x->counted)
                 return;
         backup_sweep(engine);
         atomic_store(&engine->verbs->backing, false);
-}
-
-/* --- the archive --- */
-
-static int put(struct backing *x, const void *data, size_t n, struct err *e) {
-        int r = file_pwrite(x->fd, data, n, x->size, e);
-
-        if (r == 0)
-                x->size += n;
-        return r;
-}
-
-static int put_buf(struct backing *x, struct buf *b, int r, struct err *e) {
-        if (r < 0)
-                err_set(e, ERR_NOMEM, "no memory for a backup");
-        else
-                r = put(x, b->data, b->size, e);
-        buf_deinit(b);
-        return r;
-}
-
-static int put_header(struct backing *x, const char *name, uint64_t size, struct err *e) {
-        struct buf b = BUF_NULL;
-        int r = tar_put_header(&b, name, size, x->created_usec / 1000000);
-
-        return put_buf(x, &b, r, e);
-}
-
-static int put_padding(struct backing *x, uint64_t size, struct err *e) {
-        static const uint8_t zeroes[TAR_BLOCK];
-
-        return put(x, zeroes, tar_padding(size), e);
-}
-
-static int put_file(
-        struct backing *x, const char *name, const void *data, size_t n, struct err *e) {
-        int r = put_header(x, name, n, e);
-
-        if (r == 0)
-                r = put(x, data, n, e);
-        return r < 0 ? r : put_padding(x, n, e);
 }
 
 /* --- the manifest --- */
@@ -147,6 +82,20 @@ static void put_entry(struct json *j, const char *name, uint64_t size, uint64_t 
         json_object_begin(j);
         json_put_key_string(j, "name", name);
         json_put_key_u64(j, "size", size);
+        json_put_key_string(j, "xxh64", text);
+        json_object_end(j);
+}
+
+static void put_memory(struct json *j, struct backing_memory *m) {
+        char text[17];
+
+        if (m->n_records == 0)
+                return;
+        (void)snprintf(text, sizeof(text), "%016" PRIx64, hash64_digest(&m->hash));
+        json_put_key(j, "memory");
+        json_object_begin(j);
+        json_put_key_u64(j, "records", m->n_records);
+        json_put_key_u64(j, "bytes", m->size);
         json_put_key_string(j, "xxh64", text);
         json_object_end(j);
 }
@@ -164,7 +113,7 @@ static int put_manifest(
                 info.fingerprint[0], info.fingerprint[1]);
         json_init(&j, &b);
         json_object_begin(&j);
-        json_put_key_u64(&j, "confab_backup", 1);
+        json_put_key_u64(&j, "confab_backup", x->memory.n_records > 0 ? 2 : 1);
         json_put_key_string(&j, "version", CONFAB_VERSION);
         json_put_key_u64(&j, "created_usec", x->created_usec);
         json_put_key_string(&j, "model", info.name);
@@ -175,6 +124,7 @@ static int put_manifest(
         put_entry(&j, "register.db", x->register_size, x->register_hash);
         put_entry(&j, "export.key", XFER_KEY_SIZE, hash64(key, XFER_KEY_SIZE, 0));
         json_array_end(&j);
+        put_memory(&j, &x->memory);
         json_object_end(&j);
         r = json_finish(&j);
         if (r == 0)
@@ -182,7 +132,7 @@ static int put_manifest(
         if (r < 0)
                 err_set(e, ERR_NOMEM, "no memory for a backup");
         else
-                r = put_file(x, FOLDER "MANIFEST.json", b.data, b.size, e);
+                r = backup_put_file(x, BACKUP_FOLDER "MANIFEST.json", b.data, b.size, e);
         buf_deinit(&b);
         return r;
 }
@@ -196,7 +146,7 @@ static int begin(struct engine *engine, struct backing *x, struct err *e) {
         int r;
 
         x->created_usec = clock_realtime_usec();
-        x->slice = malloc(SLICE);
+        x->slice = malloc(BACKUP_SLICE);
         if (!x->slice)
                 return err_set(e, ERR_NOMEM, "no memory for a backup");
         (void)snprintf(path, sizeof(path), "%s/register.db", engine->state_dir);
@@ -205,13 +155,11 @@ static int begin(struct engine *engine, struct backing *x, struct err *e) {
         x->fd = transfer_open_unnamed(engine, e);
         if (x->fd < 0)
                 return x->fd;
-        x->held = 2 * (uint64_t)st.st_size;
-        atomic_fetch_add(&engine->verbs->export_bytes, x->held);
-        r = transfer_check_room(engine, x->fd, x->held, "a backup", x->held, e);
+        r = backup_take_room(engine, x, 2 * (uint64_t)st.st_size, e);
         if (r < 0)
                 return r;
         backup_sweep(engine);
-        copy_path(engine, "", path);
+        backup_copy_path(engine, "", path);
         x->stage = COPY;
         return store_backup_new(&x->copy, engine->store, path, e);
 }
@@ -224,15 +172,29 @@ static int copy(struct backing *x, struct err *e) {
         return MIN(r, 0);
 }
 
-static int finish(struct engine *engine, struct backing *x, struct err *e) {
-        char path[4096];
-        struct stat st;
-        int r = store_backup_finish(x->copy, &x->n_convs, e);
+static int finish(struct engine *engine, struct backing *x, bool with_memory, struct err *e) {
+        int r = store_backup_finish(x->copy, with_memory, &x->n_convs, e);
 
         x->copy = store_backup_free(x->copy);
-        if (r < 0)
-                return r;
-        copy_path(engine, "", path);
+        x->stage = with_memory ? MEMORY : SEAL;
+        return r == 0 && with_memory ? backup_memory_begin(engine, x, e) : r;
+}
+
+static int memory(struct engine *engine, struct request *request, struct err *e) {
+        struct backing *x = backing_of(request);
+        int r = backup_memory_step(engine, request, e);
+
+        if (r != 0)
+                return MIN(r, 0);
+        x->stage = SEAL;
+        return backup_memory_end(engine, x, e);
+}
+
+static int seal(struct engine *engine, struct backing *x, struct err *e) {
+        char path[4096];
+        struct stat st;
+
+        backup_copy_path(engine, "", path);
         x->register_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         if (x->register_fd < 0 || fstat(x->register_fd, &st) < 0)
                 return err_set(e, ERR_SYS, "cannot open '%s'", path);
@@ -240,15 +202,15 @@ static int finish(struct engine *engine, struct backing *x, struct err *e) {
         x->register_size = (uint64_t)st.st_size;
         hash64_init(&x->hash, 0);
         x->stage = ARCHIVE;
-        return put_header(x, FOLDER "register.db", x->register_size, e);
+        return backup_put_header(x, BACKUP_FOLDER "register.db", x->register_size, e);
 }
 
 static int archive(struct backing *x, struct err *e) {
-        size_t n = (size_t)MIN((uint64_t)SLICE, x->register_size - x->at);
+        size_t n = (size_t)MIN((uint64_t)BACKUP_SLICE, x->register_size - x->at);
         int r = file_pread(x->register_fd, x->slice, n, x->at, e);
 
         if (r == 0)
-                r = put(x, x->slice, n, e);
+                r = backup_put(x, x->slice, n, e);
         if (r < 0)
                 return r;
         hash64_update(&x->hash, x->slice, n);
@@ -258,7 +220,7 @@ static int archive(struct backing *x, struct err *e) {
         x->register_hash = hash64_digest(&x->hash);
         close(TAKE_FD(x->register_fd));
         x->stage = END;
-        return put_padding(x, x->register_size, e);
+        return backup_put_padding(x, x->register_size, e);
 }
 
 static int end(struct engine *engine, struct backing *x, struct err *e) {
@@ -267,7 +229,7 @@ static int end(struct engine *engine, struct backing *x, struct err *e) {
         int r = transfer_key(engine, key, e);
 
         if (r == 0)
-                r = put_file(x, FOLDER "export.key", key, sizeof(key), e);
+                r = backup_put_file(x, BACKUP_FOLDER "export.key", key, sizeof(key), e);
         if (r == 0)
                 r = put_manifest(engine, x, key, e);
         memset(key, 0, sizeof(key));
@@ -275,11 +237,12 @@ static int end(struct engine *engine, struct backing *x, struct err *e) {
                 return r;
         x->stage = DONE;
         r = tar_put_end(&b);
-        return put_buf(x, &b, r, e);
+        return backup_put_buf(x, &b, r, e);
 }
 
 static void slice_run(struct engine *engine, struct job *j) {
-        struct backing *x = backing_of(request_of(j));
+        struct request *request = request_of(j);
+        struct backing *x = backing_of(request);
 
         switch (x->stage) {
         case BEGIN:
@@ -289,7 +252,13 @@ static void slice_run(struct engine *engine, struct job *j) {
                 j->r = copy(x, &j->err);
                 break;
         case FINISH:
-                j->r = finish(engine, x, &j->err);
+                j->r = finish(engine, x, request->r.with_memory, &j->err);
+                break;
+        case MEMORY:
+                j->r = memory(engine, request, &j->err);
+                break;
+        case SEAL:
+                j->r = seal(engine, x, &j->err);
                 break;
         case ARCHIVE:
                 j->r = archive(x, &j->err);
@@ -335,7 +304,7 @@ static void start(struct engine *engine, struct request *request) {
                 return;
         }
         backing_of(request)->counted = true;
-        r = charge_take(&request->charge, SLICE, "a backup", &e);
+        r = charge_take(&request->charge, BACKUP_SLICE, "a backup", &e);
         if (r < 0)
                 request_fail(engine, request, &e);
         else

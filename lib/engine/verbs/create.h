@@ -25,6 +25,8 @@ struct verb_state {
         uint64_t n_parts; /* so far */
         /* backup.c */
         atomic_bool backing; /* a backup is under way */
+        /* check.c: engine thread */
+        struct request *check; /* the one that is under way, or NULL */
         /* drain.c: engine thread */
         bool draining;
         struct list drains;
@@ -56,6 +58,8 @@ static inline void part_ended(struct engine *engine, struct part *part) {
         act->n_tokens += part->done ? part->n_tokens : 0;
         engine->again = true;
 }
+/* A connection has been told the number of this tenant. Engine thread. */
+void user_act_tenant(struct engine *engine, uint64_t owner);
 /* The part of a request for one of these verbs. */
 extern const struct verb verb_purge, verb_evict_part;
 struct part *close_part(struct request *request);

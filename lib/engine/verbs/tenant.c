@@ -41,6 +41,7 @@ static void done(struct engine *engine, struct job *j) {
                 request_fail(engine, request, &j->err);
                 return;
         }
+        user_act_tenant(engine, owner);
         request_answer(request, ENGINE_OWNER)->owner = owner;
         request_finish(engine, request);
 }

@@ -15,8 +15,9 @@
  *    connects after a purge starts with nothing, and is not locked out.
  * 4. A conversation in use is left alone by Evict (n_busy). A purge has cancelled what uses it, so it comes back for it,
  *    until PATIENCE is over: then it fails, and may be given again, like a purge that a crash has cut off.
- * 5. The labels of tenants without a conversation are forgotten at the next start (store/tenant.c): until then a connection
- *    may hold a tenant's number.
+ * 5. At its end a purge forgets the labels of the tenants that it was about, unless a connection holds their number: those that
+ *    the caller names (known), and those that were asked for since the purge began (user_act_tenant()). The latter are
+ *    KEPT at most: if there were more, all labels wait for the next start, as do those that were kept.
  */
 #include <stdlib.h>
 
@@ -28,6 +29,7 @@
 #define MOST 8   /* parts under way at a time */
 #define PAUSE 20000u
 #define PATIENCE 30000000u
+#define KEPT 64
 
 struct acting {
         struct act act;
@@ -36,6 +38,8 @@ struct acting {
         bool asking; /* a job looks at the register */
         bool rests;  /* until `due`, before the next pass */
         uint64_t due, give_up;
+        uint32_t kept[KEPT]; /* [n_kept]: numbers of tenants; more than KEPT: there were more */
+        size_t n_kept;
         uint64_t n_failed; /* of the present pass: act.n_failed at its beginning */
 
         /* The walk through owners, and through the conversations of one. */
@@ -206,6 +210,38 @@ static void cancel_requests(struct engine *engine, struct request *request) {
                 x->n_requests = n;
 }
 
+static void forget_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        const struct acting *x = acting_of(request);
+
+        if (x->n_kept <= KEPT)
+                j->r = store_tenants_forget_of(engine->store, request->r.uid,
+                        owner_tenant(x->whose.owner), x->kept, x->n_kept, &j->err);
+}
+
+/* Everything else is done: a label that stays is no reason to fail. */
+static void forget_done(struct engine *engine, struct job *j) {
+        if (j->r < 0)
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &j->err);
+        finish(engine, request_of(j));
+}
+
+static void keep(struct acting *x, uint64_t owner) {
+        if (!owners_have(&x->whose, owner) || owner_tenant(owner) == 0)
+                return;
+        if (x->n_kept < KEPT)
+                x->kept[x->n_kept++] = owner_tenant(owner);
+        else
+                x->n_kept = KEPT + 1;
+}
+
+void user_act_tenant(struct engine *engine, uint64_t owner) {
+        struct list *it;
+
+        list_for_each (it, &engine->verbs->acts)
+                keep(acting_of(list_entry(it, struct request, link)), owner);
+}
+
 static void end_pass(struct engine *engine, struct request *request) {
         struct acting *x = acting_of(request);
         uint64_t now = clock_monotonic_usec(), n_left = x->act.n_failed - x->n_failed;
@@ -213,6 +249,11 @@ static void end_pass(struct engine *engine, struct request *request) {
 
         if (request->r.user_act == ENGINE_USER_EVICT)
                 x->n_busy = n_left;
+        if (n_left == 0 && request->r.user_act == ENGINE_USER_PURGE && !request->r.dry_run) {
+                x->asking = true;
+                request_submit(engine, request, forget_run, forget_done);
+                return;
+        }
         if (n_left == 0 || request->r.user_act == ENGINE_USER_EVICT) {
                 finish(engine, request);
                 return;
@@ -289,6 +330,8 @@ static void begin(struct engine *engine, struct request *request) {
         struct acting *x = acting_of(request);
 
         request->phase = PHASE_WAITS;
+        for (size_t i = 0; i < request->r.n_known; i++)
+                keep(x, request->r.known[i].owner);
         x->give_up = clock_monotonic_usec() + PATIENCE;
         if (request->r.user_act != ENGINE_USER_EVICT)
                 cancel_requests(engine, request);

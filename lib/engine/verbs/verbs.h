@@ -6,8 +6,8 @@
  */
 #include "engine/run/run.h"
 
-extern const struct verb verb_backup, verb_cancel, verb_carry, verb_close, verb_drain, verb_evict,
-        verb_export, verb_find, verb_fork, verb_get, verb_import, verb_limit, verb_list,
+extern const struct verb verb_backup, verb_cancel, verb_carry, verb_check, verb_close, verb_drain,
+        verb_evict, verb_export, verb_find, verb_fork, verb_get, verb_import, verb_limit, verb_list,
         verb_model_info, verb_open, verb_override, verb_publish, verb_read_file, verb_rewind,
         verb_stats, verb_tenant, verb_tokenize, verb_update, verb_usage, verb_user_act, verb_users,
         verb_watch, verb_write_file;
@@ -25,6 +25,9 @@ uint64_t sweep_step(struct engine *engine);
 
 /* Go on with what administrators do to users. As watch_step(). */
 uint64_t user_act_step(struct engine *engine);
+
+/* Go on with a check. As watch_step(). */
+uint64_t check_step(struct engine *engine);
 
 /* Remove what a backup has left that a crash has cut off. While the state folder is opened. */
 void backup_sweep(struct engine *engine);

@@ -225,8 +225,14 @@ static void administering(struct erig *r) {
         q = (struct engine_request){.verb = ENGINE_BACKUP, .admin = true};
         if (erig_do(r, &q, &A) == ENGINE_EXPORTED)
                 answer_reset(&A);
+        q.with_memory = true;
+        if (erig_do(r, &q, &A) == ENGINE_EXPORTED)
+                answer_reset(&A);
         snprintf(left, sizeof(left), "%s/backup.db", r->dir);
         assert_true(access(left, F_OK) < 0);
+        q = (struct engine_request){.verb = ENGINE_CHECK, .admin = true};
+        if (erig_do(r, &q, &A) == ENGINE_CHECKED)
+                assert_int_equal(A.checked.n_problems, 0);
         q = (struct engine_request){.verb = ENGINE_DRAIN, .admin = true};
         erig_do(r, &q, &A);
         q.off = true;

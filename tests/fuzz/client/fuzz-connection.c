@@ -131,7 +131,7 @@ static bool is_verb(enum confab_verb v) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        int sv[2], n_final[CONFAB_QUOTA + 1] = {0};
+        int sv[2], n_final[CONFAB_CHECK + 1] = {0};
         static int memory = -1;
         struct confab *c = NULL;
 
@@ -143,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 abort();
         if (memory < 0)
                 memory = memfd_create("fuzz", MFD_CLOEXEC);
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_QUOTA; v++) {
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_CHECK; v++) {
                 struct confab_request r = CONFAB_REQUEST_INIT;
 
                 if (!is_verb(v))
@@ -162,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         close(sv[1]);
         while (confab_wait(c, 0, NULL) == 0)
                 ;
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_QUOTA; v++)
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_CHECK; v++)
                 if (is_verb(v) && !n_final[v])
                         abort();
         confab_free(c);

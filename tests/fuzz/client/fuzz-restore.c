@@ -13,6 +13,28 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Whatever memory it has goes with its folder. */
+static void remove_memory(const char *dir) {
+        char path[400];
+        struct dirent *d;
+        DIR *stream;
+
+        snprintf(path, sizeof(path), "%s/spill", dir);
+        stream = opendir(path);
+        if (!stream)
+                return;
+        while ((d = readdir(stream)))
+                if (d->d_name[0] != '.') {
+                        snprintf(path, sizeof(path), "%s/spill/%s", dir, d->d_name);
+                        if (strlen(d->d_name) != 19 || unlink(path) < 0)
+                                abort();
+                }
+        closedir(stream);
+        snprintf(path, sizeof(path), "%s/spill", dir);
+        if (rmdir(path) < 0)
+                abort();
+}
+
 /* The names in a folder, but for the two of each. */
 static size_t count(const char *path) {
         DIR *dir = opendir(path);
@@ -40,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         lseek(fd, 0, SEEK_SET);
         snprintf(dir, sizeof(dir), "%s/state", parent);
         if (restore_state(fd, dir, &owner, NULL, &restored, &e) == 0) {
+                remove_memory(dir);
                 if (count(parent) != 1 || count(dir) != 2)
                         abort();
                 snprintf(name, sizeof(name), "%s/register.db", dir);

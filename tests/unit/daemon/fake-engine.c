@@ -471,6 +471,9 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         case ENGINE_USERS_RESULT:
                 free(ev->users.users);
                 break;
+        case ENGINE_CHECKED:
+                free(ev->checked.problems);
+                break;
         case ENGINE_TOKENS:
                 free(ev->tokens.ids);
                 free(ev->tokens.pieces);

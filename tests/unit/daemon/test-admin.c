@@ -45,6 +45,14 @@ static uint64_t send_act(struct wire *w, uint32_t uid, const char *tenant, int a
         return wire_send(w, &r);
 }
 
+static uint64_t send_check(struct wire *w, bool has_rate, uint64_t rate) {
+        REQUEST(r, CHECK, Check, check, m);
+
+        m.has_rate = has_rate;
+        m.rate = rate;
+        return wire_send(w, &r);
+}
+
 static uint64_t send_limit(struct wire *w, uint32_t uid, const char *name, uint64_t value) {
         Confab__V1__QuotaSubject subject = CONFAB__V1__QUOTA_SUBJECT__INIT;
         Confab__V1__QuotaChange change = CONFAB__V1__QUOTA_CHANGE__INIT;
@@ -71,6 +79,7 @@ static void test_permission(void **state) {
         expect_error(&w, send_settings(&w), "permission", false);
         expect_error(&w, send_users(&w, 0, 0, NULL), "permission", false);
         expect_error(&w, send_act(&w, 1, NULL, 3, true), "permission", false);
+        expect_error(&w, send_check(&w, false, 0), "permission", false);
         assert_int_equal(fake.n, 0);
         wire_close(&w);
 }
@@ -261,6 +270,7 @@ static void test_act(void **state) {
         assert_int_equal(fake.requests[0].r.uid, 1000);
         assert_int_equal(fake.requests[0].r.user_act, ENGINE_USER_PURGE);
         assert_false(fake.requests[0].r.dry_run);
+        assert_int_equal(fake.requests[0].r.n_known, 0); /* nobody of them is connected */
         own->figures.decoded = 5;
         ev.handle = fake.requests[0].r.handle;
         ev.acted.owner = own->owner + 1;
@@ -277,11 +287,59 @@ static void test_act(void **state) {
         assert_int_equal(own->figures.decoded, 5);
         id = send_act(&w, owner_uid(own->owner), NULL, CONFAB__V1__USER_ACT__USER_ACT_PURGE, false);
         fixture_wait_requests(f, 2);
+        assert_int_equal(fake.requests[1].r.n_known, 1);
         ev.handle = fake.requests[1].r.handle;
         ev.acted.owner = own->owner;
         fake_emit(&ev);
         proto_message_free(expect_kind(&w, id, CONFAB__V1__EVENT__KIND_USER_ACTED));
         assert_int_equal(own->figures.decoded, 0);
+        wire_close(&w);
+}
+
+/* Progress in bytes, then what was found. */
+static void test_check(void **state) {
+        struct fixture *f = *state;
+        struct engine_event ev = {
+                .kind = ENGINE_PROGRESS, .progress = {.done_size = 5, .total_size = UINT64_MAX}};
+        struct proto_message *m;
+        struct wire w;
+        uint64_t id;
+
+        fixture_start(f);
+        connect_admin(f, &w);
+        id = send_check(&w, false, 0);
+        fixture_wait_requests(f, 1);
+        assert_int_equal(fake.requests[0].r.verb, ENGINE_CHECK);
+        assert_int_equal(fake.requests[0].r.rate, 1 << 30);
+        send_check(&w, true, 0);
+        send_check(&w, true, 77);
+        fixture_wait_requests(f, 3);
+        assert_int_equal(fake.requests[1].r.rate, 0);
+        assert_int_equal(fake.requests[2].r.rate, 77);
+        ev.handle = fake.requests[0].r.handle;
+        fake_emit(&ev);
+        m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_PROGRESS);
+        assert_true(m->event->progress->total_bytes == UINT64_MAX);
+        assert_int_equal(m->event->progress->done_bytes, 5);
+        assert_false(m->event->progress->has_done);
+        proto_message_free(m);
+        ev = (struct engine_event){.handle = ev.handle, .kind = ENGINE_CHECKED, .final = true};
+        ev.checked = (struct engine_checked){.n_records = 7, .n_problems = 200, .n_listed = 2};
+        ev.checked.problems = calloc(2, sizeof(*ev.checked.problems));
+        assert_non_null(ev.checked.problems);
+        ev.checked.problems[0] = (struct engine_problem){"spill", 3, 4, true, "it is damaged"};
+        ev.checked.problems[1] = (struct engine_problem){"register", 0, 0, false, "so is this"};
+        fake_emit(&ev);
+        m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_CHECKED);
+        assert_int_equal(m->event->checked->records, 7);
+        assert_int_equal(m->event->checked->found, 200);
+        assert_int_equal(m->event->checked->n_problems, 2);
+        assert_string_equal(m->event->checked->problems[0]->text, "it is damaged");
+        assert_int_equal(m->event->checked->problems[0]->record, 4);
+        assert_true(m->event->checked->problems[0]->forgotten);
+        assert_string_equal(m->event->checked->problems[1]->kind, "register");
+        assert_false(m->event->checked->problems[1]->has_conversation);
+        proto_message_free(m);
         wire_close(&w);
 }
 
@@ -366,6 +424,7 @@ int main(void) {
                 daemon_test_closed(test_users),
                 daemon_test_closed(test_bad_users),
                 daemon_test_closed(test_act),
+                daemon_test_closed(test_check),
                 daemon_test_closed(test_audit),
                 daemon_test_closed(test_failed_change),
         };

@@ -94,6 +94,7 @@ void answer_reset(struct answer *a) {
         if (a->writing)
                 free(a->writing->turn.text);
         free(a->writing);
+        free(a->checked.problems);
         if (a->fd > 0)
                 close(a->fd);
         memset(a, 0, sizeof(*a));
@@ -200,6 +201,14 @@ static void take_done(struct answer *a, const struct engine_event *ev) {
         assert_true(a->done_shared >= a->n_shared && a->done_computed <= a->n_computed);
 }
 
+static void take_acted(struct answer *a, const struct engine_event *ev) {
+        a->owner = ev->acted.owner;
+        a->n_convs = ev->acted.n_convs;
+        a->n_tokens_acted = ev->acted.n_tokens;
+        a->n_requests = ev->acted.n_requests;
+        a->n_busy = ev->acted.n_busy;
+}
+
 static void take_event(struct answer *a, struct engine_event *ev) {
         assert_false(a->final); /* one final event, and nothing after it */
         switch (ev->kind) {
@@ -276,11 +285,11 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->n_requests = ev->drained.n_requests;
                 break;
         case ENGINE_USER_ACTED:
-                a->owner = ev->acted.owner;
-                a->n_convs = ev->acted.n_convs;
-                a->n_tokens_acted = ev->acted.n_tokens;
-                a->n_requests = ev->acted.n_requests;
-                a->n_busy = ev->acted.n_busy;
+                take_acted(a, ev);
+                break;
+        case ENGINE_CHECKED:
+                a->checked = ev->checked;
+                ev->checked.problems = NULL;
                 break;
         case ENGINE_EXPORTED:
                 a->fd = TAKE_FD(ev->exported.fd);
@@ -317,7 +326,8 @@ static void dispatch(struct erig *r, struct engine_event *ev) {
                         /* Others have no stream: docs/protocol.md. */
                         if (ev->kind == ENGINE_PROGRESS)
                                 assert_true(r->open[i].verb == ENGINE_CONTINUE ||
-                                            r->open[i].verb == ENGINE_ATTACH);
+                                            r->open[i].verb == ENGINE_ATTACH ||
+                                            r->open[i].verb == ENGINE_CHECK);
                         take_event(r->open[i].a, ev);
                         if (ev->final)
                                 r->open[i] = r->open[--r->n_open];

@@ -69,6 +69,7 @@ struct answer {
         size_t n_users;
         bool more;
         uint64_t after_value;
+        struct engine_checked checked;                        /* CHECKED: the problems are owned */
         uint64_t n_convs, n_tokens_acted, n_requests, n_busy; /* USER_ACTED; DRAINED: n_requests */
 };
 void answer_reset(struct answer *a);

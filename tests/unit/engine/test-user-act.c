@@ -115,6 +115,9 @@ static void test_purge_whom(void **state) {
         assert_int_equal(A.owner, anna);
         assert_false(is_there(&r, anna, of_anna));
         assert_true(is_there(&r, 1000, own) && is_there(&r, bert, of_bert));
+        /* The label is forgotten with it: there is no such tenant any more. */
+        assert_int_equal(act_on(&r, 1000, "anna", ENGINE_USER_PURGE, false), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_NOT_FOUND);
         assert_int_equal(act_on(&r, 1000, NULL, ENGINE_USER_PURGE, true), ENGINE_USER_ACTED);
         assert_int_equal(A.n_convs, 2);
         assert_true(is_there(&r, 1000, own) && is_there(&r, bert, of_bert));
@@ -228,6 +231,55 @@ static void test_in_use(void **state) {
         erig_close(&r);
 }
 
+/* Labels that somebody may use stay: of tenants that are connected, or came while the purge went on. */
+static void test_labels(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_known connected[1];
+        struct engine_request q, open,
+                purge = {.verb = ENGINE_ACT_ON_USER,
+                        .admin = true,
+                        .uid = 1000,
+                        .user_act = ENGINE_USER_PURGE,
+                        .known = connected,
+                        .n_known = 1};
+        uint64_t anna, bert, carl, dora, c;
+        struct erig r;
+
+        erig_open(&r, &o);
+        anna = tenant(&r, 1000, "anna");
+        bert = tenant(&r, 1000, "bert");
+        carl = tenant(&r, 1000, "carl");
+        dora = tenant(&r, 1001, "dora");
+        connected[0] = (struct engine_known){.owner = anna, .n_connections = 1};
+        c = say_as(&r, carl);
+        say_as(&r, carl);
+        q = erig_request(ENGINE_REWIND, c);
+        q.owner = carl;
+        q.drop_turns = 1;
+        gate_close(&rewind_gate, 0);
+        erig_send(&r, &q, &reply);
+        gate_wait(&rewind_gate);
+        erig_send(&r, &purge, &B);
+        for (unsigned i = 0; i < 10; i++) /* turns of the engine thread */
+                erig_stat(&r, "requests");
+        assert_int_equal(tenant(&r, 1000, "carl"), carl); /* connects now */
+        gate_open(&rewind_gate);
+        erig_wait(&r, &B);
+        assert_int_equal(B.kind, ENGINE_USER_ACTED);
+        erig_wait(&r, &reply);
+        open_as(&r, anna);
+        open_as(&r, carl);
+        open_as(&r, dora);
+        /* Who has the number of a label that is forgotten hears it, and gets another one. */
+        open = (struct engine_request){.verb = ENGINE_OPEN, .owner = bert};
+        assert_int_equal(erig_do(&r, &open, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_NOT_FOUND);
+        assert_non_null(strstr(A.err.msg, "connect again"));
+        assert_true(tenant(&r, 1000, "bert") > bert);
+        erig_check_register(&r);
+        erig_close(&r);
+}
+
 static void test_cancel(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
@@ -261,6 +313,7 @@ int main(void) {
                 cmocka_unit_test(test_purge_many),
                 cmocka_unit_test(test_in_flight),
                 cmocka_unit_test(test_in_use),
+                cmocka_unit_test(test_labels),
                 cmocka_unit_test(test_cancel),
         };
 

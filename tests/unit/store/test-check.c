@@ -35,6 +35,38 @@ static void test_sound(void **state) {
         assert_int_equal(census.raw_size, 14 * 8192);
 }
 
+/* All slices, as a daemon takes them while it has the register open. */
+static void check_in_slices(struct fixture *f, const struct store_check_options *o,
+        struct store_census *ret, uint64_t *ret_size) {
+        struct store_checker *c = NULL;
+        int r;
+
+        assert_int_equal(store_checker_new(&c, f->s, o, &f->e), 0);
+        while ((r = store_checker_step(c, &f->e)) > 0)
+                ;
+        if (r < 0)
+                fail_msg("%s", f->e.msg);
+        assert_int_equal(store_checker_step(c, &f->e), 0);
+        store_checker_tell(c, ret, ret_size);
+        store_checker_free(c);
+}
+
+static void test_sound_in_slices(void **state) {
+        struct fixture *f = *state;
+        struct fixture_findings x = {};
+        struct store_check_options o = {.found = fixture_note, .arg = &x};
+        struct store_census whole = {}, census = {};
+        uint64_t size = 0;
+
+        fill(f);
+        assert_int_equal(store_check(f->s, NULL, NULL, &whole, &f->e), 0);
+        check_in_slices(f, &o, &census, &size);
+        if (x.n > 0)
+                fail_msg("%s", x.first);
+        assert_memory_equal(&whole, &census, sizeof(whole));
+        assert_true(size > 0 && size % 512 == 0);
+}
+
 /* Damage a filled register; it has findings of @kind. */
 static void expect(enum store_finding_kind kind, const char *sql) {
         struct fixture_findings x = {};
@@ -49,6 +81,11 @@ static void expect(enum store_finding_kind kind, const char *sql) {
         snprintf(all, sizeof(all),
                 "PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF; %s", sql);
         fixture_sql(f, all);
+        check_in_slices(f, &(struct store_check_options){.found = fixture_note, .arg = &x},
+                &(struct store_census){}, &(uint64_t){0});
+        if (x.of[kind] == 0)
+                fail_msg("%s: in slices %u findings, the first: %s", sql, x.n, x.first);
+        x = (struct fixture_findings){};
         f->s = store_free(f->s);
         assert_int_equal(store_open_readonly(&f->s, f->path, &f->e), 0);
         assert_int_equal(store_check(f->s, fixture_note, &x, &census, &f->e), 0);
@@ -204,6 +241,126 @@ static void test_damaged_classes(void **state) {
                                               "UPDATE conversation SET memory_classes = 8");
 }
 
+/* Between two slices everything may change: what is found is only what was wrong at one moment. */
+static void test_slices_beside_writers(void **state) {
+        struct fixture *f = *state;
+        struct fixture_findings x = {};
+        struct store_check_options o = {.found = fixture_note, .arg = &x};
+        struct store_checker *c = NULL;
+        struct store_gone gone = {};
+        struct store_census census = {};
+        uint64_t size, made = 0;
+        int32_t a[100];
+        unsigned n = 0;
+        int r;
+
+        fill(f);
+        assert_int_equal(store_checker_new(&c, f->s, &o, &f->e), 0);
+        fixture_tokens(a, 100, 3);
+        while ((r = store_checker_step(c, &f->e)) > 0) {
+                char name[16];
+
+                snprintf(name, sizeof(name), "new%u", n);
+                if (made > 0) {
+                        assert_int_equal(store_conv_delete(f->s, made, &gone, &f->e), 0);
+                        store_gone_deinit(&gone);
+                }
+                /* Once so many conversations were made that the walk through them has an end. */
+                made = n++ < 60 ? fixture_history(f, 3, name, a, 100, 3, false) : 0;
+        }
+        assert_int_equal(r, 0);
+        if (x.n > 0)
+                fail_msg("%s", x.first);
+        store_checker_tell(c, &census, &size);
+        assert_in_range(census.n_convs, 5, 70);
+        store_checker_free(c);
+        fixture_expect_sound(f);
+}
+
+static bool always(void *arg) {
+        (*(unsigned *)arg)++;
+        return true;
+}
+
+static int admit_little(void *arg, size_t n, struct err *e) {
+        size_t *most = arg;
+
+        *most = MAX(*most, n);
+        return n > 500 ? err_set(e, ERR_LIMIT, "too much") : 0;
+}
+
+/* What ends a check early is told, and is no finding. */
+static void test_slices_end(void **state) {
+        struct fixture *f = *state;
+        struct fixture_findings x = {};
+        unsigned n_asked = 0;
+        size_t most = 0;
+        struct store_check_options stopped = {
+                .found = fixture_note, .arg = &x, .stop = always, .stop_arg = &n_asked};
+        struct store_check_options small = {
+                .found = fixture_note, .arg = &x, .admit = admit_little, .admit_arg = &most};
+        struct store_checker *c = NULL;
+        int r;
+
+        fill(f);
+        fixture_sql(f,
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+                "INSERT INTO meter SELECT 'm' || i, i FROM n");
+        assert_int_equal(store_checker_new(&c, f->s, &stopped, &f->e), 0);
+        while ((r = store_checker_step(c, &f->e)) > 0)
+                ;
+        assert_int_equal(r, -ERR_CANCELLED);
+        assert_true(n_asked > 0);
+        store_checker_free(c);
+        assert_int_equal(store_checker_new(&c, f->s, &small, &f->e), 0);
+        while ((r = store_checker_step(c, &f->e)) > 0)
+                ;
+        assert_int_equal(r, -ERR_LIMIT);
+        assert_int_equal(most, 2 * 4 * 310 + 8 * 310);
+        assert_int_equal(x.n, 0);
+        store_checker_free(c);
+}
+
+/* Records by pages, with one of the conversations that have them; those that are gone are gone. */
+static void test_slices_records(void **state) {
+        struct fixture *f = *state;
+        struct store_check_options o = {};
+        struct store_checker *c = NULL;
+        struct store_held held[5];
+        uint64_t total = 0, size = 0, last = 0;
+        struct store_gone gone = {};
+        size_t n, n_all = 0;
+        bool more = true;
+
+        fill(f);
+        fixture_sql(f,
+                "UPDATE record SET start = -1 WHERE id = 8; DELETE FROM link WHERE record = 9;"
+                "UPDATE link SET n_valid = 0 WHERE record = 10");
+        assert_int_equal(store_checker_new(&c, f->s, &o, &f->e), 0);
+        while (store_checker_step(c, &f->e) > 0)
+                ;
+        assert_int_equal(store_checker_total(c, &total, &size, &f->e), 0);
+        assert_int_equal(total, 14);
+        assert_int_equal(size, 14 * 4096);
+        while (more) {
+                assert_int_equal(store_checker_records(c, held, 5, &n, &more, &f->e), 0);
+                for (size_t i = 0; i < n; i++) {
+                        assert_true(held[i].record.id > last);
+                        last = held[i].record.id;
+                        assert_true(last != 8 && last != 9 && last != 10);
+                        assert_int_equal(held[i].model.weights, 11);
+                        assert_int_equal(held[i].conv, last > 10 ? 3 : held[i].conv == 2 ? 2 : 1);
+                }
+                n_all += n;
+        }
+        assert_int_equal(n_all, 11);
+        assert_int_equal(store_checker_has(c, 14, &f->e), 1);
+        assert_int_equal(store_conv_delete(f->s, 3, &gone, &f->e), 0);
+        store_gone_deinit(&gone);
+        assert_int_equal(store_checker_has(c, 14, &f->e), 0);
+        store_checker_free(c);
+}
+
 static void test_list_held(void **state) {
         struct fixture *f = *state;
         struct store_held *held = NULL;
@@ -323,6 +480,10 @@ static void test_readonly_refuses(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test(test_sound),
+                store_test(test_sound_in_slices),
+                store_test(test_slices_beside_writers),
+                store_test(test_slices_end),
+                store_test(test_slices_records),
                 cmocka_unit_test(test_damage),
                 cmocka_unit_test(test_damaged_classes),
                 store_test(test_list_held),
