@@ -497,5 +497,8 @@ static void start(struct engine *engine, struct request *request) {
                 go_on(engine, request);
 }
 
-const struct verb verb_check = {
-        .own_size = sizeof(struct checking), .deinit = deinit, .start = start, .is_long = true};
+const struct verb verb_check = {.own_size = sizeof(struct checking),
+        .deinit = deinit,
+        .start = start,
+        .is_long = true,
+        .in_pieces = true};
