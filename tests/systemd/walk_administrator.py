@@ -232,6 +232,17 @@ def check_broken(box):
         box.run('systemctl', 'stop', f'confabd@{name}.socket', f'confabd@{name}.service')
 
 
+def check_disk(box, kept):
+    """All that is on disk is read while the daemon works. Damaged memory is told and forgotten, nobody goes on otherwise."""
+    box.run('confab', 'admin', 'evict', 'bob')
+    need('no problems' in box.run('confab', 'admin', 'check', '--rate', 'none', user='olga'), 'what is sound has problems')
+    box.run('sh', '-c', 'f=$(ls -S /var/lib/confab/spill/* | head -n 1); printf damage | dd of="$f" bs=1 seek=20000 conv=notrunc')
+    done = box.execute(('confab', 'admin', 'check', '--rate', 'none'))
+    need(done.returncode == 8 and 'forgotten' in done.stdout, f'damage: {done.returncode} {done.stdout}{done.stderr}')
+    need('no problems' in box.run('confab', 'admin', 'check', '--rate', 'none'), 'what was damaged is still there')
+    kept.compare('after damage')
+
+
 # Backup, upgrade
 
 def check_backup(box, kept):

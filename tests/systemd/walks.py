@@ -89,6 +89,9 @@ class Walk:
         administrator.check_watchdog(self.box, self.kept)
         administrator.check_kill(self.box, self.kept)
 
+    def check(self):
+        administrator.check_disk(self.box, self.kept)
+
     def restore(self):
         administrator.check_backup(self.box, self.kept)
         administrator.check_register(self.box)
@@ -111,6 +114,7 @@ class Walk:
         tap.step('daemons that cannot start', self.fail_to_start)
         tap.step('the budget grows back', self.grow, self.why_no_memory)
         tap.step('watchdog, kill', self.crash)
+        tap.step('a check, damage', self.check)
         tap.step('backup, and another folder', self.restore)
         tap.step('upgrade', self.upgrade)
         tap.step('a user leaves, and then all of it', self.leave)
