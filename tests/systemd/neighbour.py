@@ -25,7 +25,7 @@ import container
 MEMORY = pathlib.Path('/sys/fs/cgroup/memory')
 NAME = 'confab-neighbour-'
 HELD = 96 << 20    # bytes that the neighbour keeps in RAM
-SLACK = 12 << 20   # what is left beside it, and is always full of what it reads
+SLACK = 16 << 20   # what is left beside it, and is always full of what it reads
 FILE = 4 * SLACK   # that the neighbour reads again and again
 DISK = '/var/tmp'  # what lies in a tmpfs could not be dropped
 N_READERS = 3
