@@ -31,6 +31,7 @@ static bool tell(const Confab__V1__Request *in, struct audit *audit) {
                         in->backup->with_memory ? " with memory" : "");
                 return true;
         case CONFAB__V1__REQUEST__VERB_CHECK:
+                audit->event = LOGGED_CHECKED;
                 snprintf(audit->what, sizeof(audit->what), "check of all that is on disk");
                 return true;
         case CONFAB__V1__REQUEST__VERB_PUBLISH:

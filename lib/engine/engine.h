@@ -833,6 +833,7 @@ enum engine_log {
         ENGINE_LOG_HOUSEKEEPING, /* something of no consequence for conversations failed on the disk */
         ENGINE_LOG_REGISTER_LOST,    /* a file of the register was removed by another program */
         ENGINE_LOG_TURN_DAMAGED,     /* the register's tokens are not those that were written */
+        ENGINE_LOG_REGISTER_DAMAGED, /* found by a check; nothing was changed */
         ENGINE_LOG_RECORDS_UNUSABLE, /* found when the spill files were opened */
         ENGINE_LOG_RECORD_DAMAGED,   /* found when it was read; it has been forgotten */
         ENGINE_LOG_SPILL_FAILS,      /* memory cannot be written; once until it works again */

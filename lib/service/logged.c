@@ -194,6 +194,17 @@ const struct logged_info logged_table[] = {
                         "service and let \"confab-model fsck\" look at everything. A "
                         "restored backup brings the turn back. Look at the health of the "
                         "disk."},
+        EVENT(REGISTER_DAMAGED) = {.name = "register-damaged",
+                .id = "e986d6a747054526900c9a5d5fdb8570",
+                .level = LOG_ERR,
+                .fields = "CONFAB_ERROR CONFAB_CONVERSATION",
+                .subject = "A check found damage in the register",
+                .text = "\"confab admin check\" found something in register.db that cannot "
+                        "be so: a disk, memory, or another program changed it. The "
+                        "message says what, and of which conversation. Nothing was "
+                        "changed because of it.\n\nTake a backup, stop the service and "
+                        "let \"confab-model fsck\" look at everything. A backup of before "
+                        "brings back what is damaged. Look at the health of the disk."},
         EVENT(ENGINE_STUCK) = {.name = "engine-stuck",
                 .id = "67875827c60e4d16bf399a54945e4e04",
                 .level = LOG_ERR,
@@ -345,6 +356,16 @@ const struct logged_info logged_table[] = {
                 .text = "An administrator took a copy of all conversations of all users, "
                         "as of one moment. It has @CONFAB_BYTES@ bytes, and the text of "
                         "everything that was said: whoever has it can read it."},
+        EVENT(CHECKED) = {.name = "checked",
+                .id = "a5ac8881a4024646b82a534ea53924d3",
+                .level = LOG_NOTICE,
+                .fields = "CONFAB_ACT CONFAB_RESULT CONFAB_UID CONFAB_PID "
+                          "CONFAB_CONVERSATION",
+                .subject = "All that is on disk was checked",
+                .text = "An administrator had the register and each record of memory read "
+                        "while the service ran. @CONFAB_RESULT@ counts what was found; "
+                        "each problem has a line of its own above. Records that were "
+                        "damaged are forgotten, and what they had is computed again."},
         EVENT(REQUEST_FAILED) = {.name = "request-failed",
                 .id = "3615afc0cc3a4373b832770fb6e093b0",
                 .level = LOG_ERR,

@@ -38,6 +38,7 @@ enum logged {
         LOGGED_REGISTER_TROUBLE,
         LOGGED_REGISTER_LOG_LOST,
         LOGGED_TURN_DAMAGED,
+        LOGGED_REGISTER_DAMAGED,
         LOGGED_ENGINE_STUCK,
         /* confabd: memory of conversations */
         LOGGED_RECORDS_UNUSABLE,
@@ -56,6 +57,7 @@ enum logged {
         LOGGED_DRAINED,
         LOGGED_DRAIN_ENDED,
         LOGGED_BACKUP_MADE,
+        LOGGED_CHECKED,
         /* confabd: clients */
         LOGGED_REQUEST_FAILED,
         LOGGED_LIMIT_REACHED,

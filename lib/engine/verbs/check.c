@@ -92,7 +92,8 @@ static void clean(char *text) {
 }
 
 static void tell(struct engine *engine, const struct engine_problem *problem) {
-        enum engine_log what = ENGINE_LOG_TURN_DAMAGED; /* or something else of the register */
+        enum engine_log what = strcmp(problem->kind, "turn") == 0 ? ENGINE_LOG_TURN_DAMAGED
+                                                                  : ENGINE_LOG_REGISTER_DAMAGED;
         struct err e;
 
         if (problem->record)

@@ -397,6 +397,8 @@ static void test_register(void **state) {
                 assert_int_equal(A.checked.n_forgotten, 0);
         }
         assert_non_null(strstr(r.logs, "check: conversation"));
+        assert_int_equal(r.n_logged[ENGINE_LOG_REGISTER_DAMAGED], 2);
+        assert_int_equal(r.n_logged[ENGINE_LOG_TURN_DAMAGED], 2);
         erig_close(&r);
 }
 
