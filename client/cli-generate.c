@@ -228,7 +228,7 @@ struct run {
         bool *conflict; /* set on a conflict, which is then not reported; or NULL */
         struct cli *cli;
         uint64_t id;
-        bool detach, ended, accepted;
+        bool detach, ended, accepted, cancelled;
         struct confab_error not_found; /* to be told after the events; else empty */
         struct cli_progress progress;
         struct cli_parts parts;
@@ -337,6 +337,9 @@ static void run_event(void *userdata, const struct confab_event *event) {
                 run_done(run, event->done);
         else if (event->kind == CONFAB_EVENT_ERROR)
                 run_error(run, event->error);
+        /* Where writing is slow, much of the reply may wait behind this: the Cancel comes first. */
+        if (cli_interrupted() && !run->cancelled)
+                confab_hold(run->cli->confab, true);
 }
 
 static bool run_over(const struct run *run) {
@@ -366,24 +369,25 @@ static int run_wait(struct run *run) {
 
 static void run_loop(struct run *run) {
         struct confab *c = run->cli->confab;
-        bool cancelled = false;
 
         while (!run_over(run)) {
                 if (run_wait(run) < 0) {
                         cli_progress_end(&run->progress);
                         cli_complain(run->cli, "cannot wait: %s", strerrordesc_np(errno));
                         run->status = CLI_FAILED;
-                        return;
+                        break;
                 }
-                if (cli_interrupted() && !cancelled) {
+                if (cli_interrupted() && !run->cancelled) {
                         cli_interrupt_seen();
-                        cancelled = true;
+                        run->cancelled = true;
                         confab_cancel(c, run->id, NULL);
+                        confab_hold(c, false);
                 }
                 /* a broken connection ends the request with an error event */
                 confab_process(c, NULL);
                 cli_progress_tick(&run->progress);
         }
+        confab_hold(c, false); /* it was over before the interrupt was seen */
         cli_progress_end(&run->progress);
         if (run->status == CLI_BROKEN_PIPE)
                 confab_process(c, NULL); /* the Cancel goes out now, if it can */

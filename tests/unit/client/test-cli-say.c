@@ -287,6 +287,40 @@ static void test_say_interrupt_twice(void **state) {
         teardown(&f);
 }
 
+/* Much of the reply has come and waits to be read: the Cancel goes out before the next piece is written. */
+static void test_say_interrupt_slow(void **state) {
+        enum { PIECE = 40000, N_PIECES = 4 };
+        _cleanup_(freep) char *piece = malloc(PIECE + 1), *got = malloc(PIECE);
+        struct fixture f;
+        uint64_t id;
+
+        assert_true(piece && got);
+        memset(piece, 'x', PIECE);
+        piece[PIECE] = 0;
+        setup(&f);
+        f.small_output = true;
+        START(&f, "say", "a", "b");
+        greet(&f);
+        id = expect(&f, REQ(CONTINUE));
+        peer_send_accepted(&f.peer, id);
+        for (int i = 0; i < N_PIECES; i++)
+                peer_send_delta(&f.peer, id, piece);
+        for (size_t n = 0; n < PIECE;) {
+                ssize_t k = read(f.out, got + n, PIECE - n);
+
+                assert_true(k > 0);
+                /* It cannot go on before it is read, and has it from the first byte on. */
+                if (n == 0)
+                        kill(f.pid, SIGINT);
+                n += (size_t)k;
+        }
+        expect(&f, REQ(CANCEL));
+        peer_send_done(&f.peer, id, CONFAB__V1__FINISH_REASON__FINISH_CANCELLED);
+        finish(&f, 130, NULL, NULL);
+        assert_int_equal(strlen(f.text), (N_PIECES - 1) * PIECE + 1);
+        teardown(&f);
+}
+
 static void test_say_cancelled_by_other(void **state) {
         struct fixture f;
 
@@ -453,6 +487,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_say_garbage),
                 cmocka_unit_test(test_say_interrupt),
                 cmocka_unit_test(test_say_interrupt_twice),
+                cmocka_unit_test(test_say_interrupt_slow),
                 cmocka_unit_test(test_say_cancelled_by_other),
                 cmocka_unit_test(test_say_nobody_reads),
                 cmocka_unit_test(test_say_detach),
