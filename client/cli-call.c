@@ -39,6 +39,18 @@ int cli_connect(struct cli *cli) {
         return cli_fail(cli, &e);
 }
 
+bool cli_move_on(struct cli *cli, const struct confab_error *e) {
+        struct confab_error other;
+        struct confab *next;
+
+        if (!confab_error_is(e, CONFAB_SHUTDOWN) || !e->retry ||
+                cli_make_connection(cli, &next, &other) < 0)
+                return false;
+        confab_free(cli->confab);
+        cli->confab = next;
+        return true;
+}
+
 /* ---- names that nothing has ---- */
 
 static void near_event(void *userdata, const struct confab_event *event) {
@@ -73,7 +85,7 @@ struct call {
         confab_event_fn fn; /* or NULL */
         void *userdata;
         struct cli_progress progress;
-        bool ended, failed;
+        bool ended, failed, heard; /* heard: there was more than an error */
         struct confab_error error;
 };
 
@@ -85,6 +97,8 @@ static void call_event(void *userdata, const struct confab_event *event) {
         if (event->kind == CONFAB_EVENT_ERROR) {
                 call->failed = true;
                 call->error = *event->error;
+        } else {
+                call->heard = true;
         }
         if (call->fn)
                 call->fn(call->userdata, event);
@@ -101,23 +115,35 @@ static const char *what_happens(enum confab_verb verb) {
                                        : "waiting";
 }
 
+static int call_once(struct cli *cli, const struct confab_request *r, struct call *call,
+        struct confab_error *e) {
+        int status;
+
+        cli_progress_init(&call->progress, cli, r, what_happens(r->verb));
+        if (!call->progress.on)
+                return confab_call(cli->confab, r, call_event, call, e);
+        status = confab_submit(cli->confab, r, call_event, call, NULL, e);
+        while (status == 0 && !call->ended) {
+                /* a broken connection ends the request with an error event */
+                (void)!confab_wait(cli->confab, cli_progress_timeout(&call->progress), NULL);
+                cli_progress_tick(&call->progress);
+        }
+        if (call->failed)
+                *e = call->error;
+        return status < 0 || call->failed ? -1 : 0;
+}
+
 int cli_try_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn,
         void *userdata, struct confab_error *e) {
         struct call call = {.fn = fn, .userdata = userdata};
-        int status;
 
-        cli_progress_init(&call.progress, cli, r, what_happens(r->verb));
-        if (!call.progress.on)
-                return confab_call(cli->confab, r, fn, userdata, e);
-        status = confab_submit(cli->confab, r, call_event, &call, NULL, e);
-        while (status == 0 && !call.ended) {
-                /* a broken connection ends the request with an error event */
-                (void)!confab_wait(cli->confab, cli_progress_timeout(&call.progress), NULL);
-                cli_progress_tick(&call.progress);
-        }
-        if (call.failed)
-                *e = call.error;
-        return status < 0 || call.failed ? -1 : 0;
+        if (call_once(cli, r, &call, e) == 0)
+                return 0;
+        /* Of a file that was read in part the rest is no request. */
+        if (call.heard || r->verb == CONFAB_IMPORT || !cli_move_on(cli, e))
+                return -1;
+        call = (struct call){.fn = fn, .userdata = userdata};
+        return call_once(cli, r, &call, e);
 }
 
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata) {

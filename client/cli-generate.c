@@ -229,6 +229,8 @@ struct run {
         struct cli *cli;
         uint64_t id;
         bool detach, ended, accepted, cancelled;
+        bool asks_again;               /* it may: nothing has come yet, and it is the first time */
+        struct confab_error refused;   /* by a daemon that stops; else empty */
         struct confab_error not_found; /* to be told after the events; else empty */
         struct cli_progress progress;
         struct cli_parts parts;
@@ -316,6 +318,13 @@ static void run_error(struct run *run, const struct confab_error *e) {
 static void run_event(void *userdata, const struct confab_event *event) {
         struct run *run = userdata;
 
+        if (run->asks_again && event->kind == CONFAB_EVENT_ERROR &&
+                confab_error_is(event->error, CONFAB_SHUTDOWN)) {
+                run->refused = *event->error;
+                run->ended = true;
+                return;
+        }
+        run->asks_again = false;
         if (run->detach && run->accepted)
                 return; /* the first tokens came in the same read, but the reply goes on by itself */
         run->ended = event->final;
@@ -393,15 +402,39 @@ static void run_loop(struct run *run) {
                 confab_process(c, NULL); /* the Cancel goes out now, if it can */
 }
 
+static void run_once(struct run *run, const struct confab_request *r) {
+        struct confab_error e;
+
+        if (confab_submit(run->cli->confab, r, run_event, run, &run->id, &e) < 0)
+                run->status = cli_fail(run->cli, &e);
+        else
+                run_loop(run);
+}
+
+/* To whom comes after the daemon that refused it, or it is told. */
+static void run_again(struct run *run, const struct confab_request *r) {
+        const struct confab_event refusal = {
+                .kind = CONFAB_EVENT_ERROR, .final = true, .error = &run->refused};
+
+        run->asks_again = run->ended = false;
+        if (!run->cancelled && cli_move_on(run->cli, &run->refused))
+                run_once(run, r);
+        else
+                run_event(run, &refusal);
+}
+
 int cli_generate(struct cli *cli, const struct confab_request *r, bool detach) {
         return cli_generate_or_conflict(cli, r, detach, NULL);
 }
 
 int cli_generate_or_conflict(
         struct cli *cli, const struct confab_request *r, bool detach, bool *conflict) {
-        struct run run = {.cli = cli, .detach = detach, .conflict = conflict, .parts.cli = cli};
+        struct run run = {.cli = cli,
+                .detach = detach,
+                .conflict = conflict,
+                .parts.cli = cli,
+                .asks_again = true};
         struct sigaction old;
-        struct confab_error e;
         int status = cli_reasoning(cli, &run.parts.reasoning);
 
         if (status == 0)
@@ -413,10 +446,9 @@ int cli_generate_or_conflict(
                 return CLI_FAILED;
         }
         cli_progress_init(&run.progress, cli, r, "waiting");
-        if (confab_submit(cli->confab, r, run_event, &run, &run.id, &e) < 0)
-                run.status = cli_fail(cli, &e);
-        else
-                run_loop(&run);
+        run_once(&run, r);
+        if (*run.refused.code)
+                run_again(&run, r);
         cli_interrupts_release(&old);
         cli_parts_end(&run.parts);
         if (*run.not_found.code) {

@@ -261,9 +261,12 @@ char *cli_socket_path(const struct cli *cli);
 int cli_make_connection(const struct cli *cli, struct confab **ret, struct confab_error *e);
 /* Connect unless connected: 0 or an exit status after reporting why. */
 int cli_connect(struct cli *cli);
+/* A daemon that stops refuses what comes meanwhile. Who takes its place (after an upgrade, or a restart; the socket stays
+ * open) is asked once more: true if @e is such a refusal, and there is a connection to somebody else now. */
+bool cli_move_on(struct cli *cli, const struct confab_error *e);
 /* Connect, call, report: 0 or an exit status. */
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata);
-/* As confab_call(), with progress on a terminal; cli_connect() was called. 0, or -1 with *e filled. */
+/* As confab_call(), with progress on a terminal, and again where cli_move_on() says so; cli_connect() was called. 0, or -1 with *e filled. */
 int cli_try_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn,
         void *userdata, struct confab_error *e);
 /* Get a page of at most *@page turns of the conversation that @r names, from where its from_turn or before_turn says. If

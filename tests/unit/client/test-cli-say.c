@@ -189,6 +189,7 @@ static void test_say_errors(void **state) {
                 struct fixture f;
 
                 BEGIN(&f, "say", "a", "b", "--json");
+                unlink(f.path); /* who stops has nobody come after it */
                 peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), table[i].code, "because", true);
                 finish(&f, table[i].status, NULL, "confab: because\n");
                 assert_non_null(strstr(f.text, "{\"event\":\"error\",\"code\":\""));
@@ -345,6 +346,45 @@ static void test_say_nobody_reads(void **state) {
         teardown(&f);
 }
 
+/* What a daemon that stops refuses is asked of the one that comes after it, once. */
+static void test_say_restart(void **state) {
+        struct fixture f;
+
+        BEGIN(&f, "say", "a", "b");
+        peer_send_error(
+                &f.peer, expect(&f, REQ(CONTINUE)), "shutdown", "the daemon is stopping", true);
+        greet(&f);
+        reply(&f, expect(&f, REQ(CONTINUE)), "Hi", "!");
+        finish(&f, 0, "Hi!\n", NULL);
+        START(&f, "say", "a", "b");
+        greet(&f);
+        peer_send_error(
+                &f.peer, expect(&f, REQ(CONTINUE)), "shutdown", "the daemon is stopping", true);
+        greet(&f);
+        peer_send_error(
+                &f.peer, expect(&f, REQ(CONTINUE)), "shutdown", "the daemon stops, too", true);
+        finish(&f, 6, "", "stops, too");
+        /* Nobody comes after it. */
+        START(&f, "say", "a", "b");
+        greet(&f);
+        unlink(f.path);
+        peer_send_error(
+                &f.peer, expect(&f, REQ(CONTINUE)), "shutdown", "the daemon is stopping", true);
+        finish(&f, 6, "", "the daemon is stopping");
+        teardown(&f);
+        /* Once it was accepted, it is not asked again. */
+        BEGIN(&f, "say", "a", "b", "--json");
+        {
+                uint64_t id = expect(&f, REQ(CONTINUE));
+
+                peer_send_accepted(&f.peer, id);
+                peer_send_error(&f.peer, id, "shutdown", "the daemon is stopping", true);
+        }
+        finish(&f, 6, NULL, "the daemon is stopping");
+        assert_non_null(strstr(f.text, "\"shutdown\""));
+        teardown(&f);
+}
+
 static void test_say_detach(void **state) {
         struct proto_message *m;
         struct fixture f;
@@ -490,6 +530,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_say_interrupt_slow),
                 cmocka_unit_test(test_say_cancelled_by_other),
                 cmocka_unit_test(test_say_nobody_reads),
+                cmocka_unit_test(test_say_restart),
                 cmocka_unit_test(test_say_detach),
                 cmocka_unit_test(test_chat_pipe),
                 cmocka_unit_test(test_chat_terminal),

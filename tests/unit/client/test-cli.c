@@ -127,6 +127,25 @@ static void check_conversation(
 #define CONVERSATION(verb, out, ...)                                                               \
         check_conversation((const char *const[]){__VA_ARGS__, NULL}, REQ(verb), out)
 
+/* What a daemon that stops refuses is asked of the one that comes after it, once. */
+static void test_restart(void **state) {
+        struct fixture f;
+
+        BEGIN(&f, "rewind", "a", "--turns", "1");
+        peer_send_error(
+                &f.peer, expect(&f, REQ(REWIND)), "shutdown", "the daemon is stopping", true);
+        greet(&f);
+        peer_send_conversation(&f.peer, expect(&f, REQ(REWIND)), 3, "a");
+        finish(&f, 0, NULL, NULL);
+        START(&f, "rewind", "a", "--turns", "1");
+        greet(&f);
+        unlink(f.path); /* nobody comes after it */
+        peer_send_error(
+                &f.peer, expect(&f, REQ(REWIND)), "shutdown", "the daemon is stopping", true);
+        finish(&f, 6, "", "the daemon is stopping");
+        teardown(&f);
+}
+
 static void test_conversations(void **state) {
         CONVERSATION(OPEN, "alice\n", "open", "alice", "--system", "x", "--temperature", "0");
         CONVERSATION(OPEN, "alice\n", "open");
@@ -516,6 +535,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_help),
                 cmocka_unit_test(test_acting),
                 cmocka_unit_test(test_no_daemon),
+                cmocka_unit_test(test_restart),
                 cmocka_unit_test(test_conversations),
                 cmocka_unit_test(test_overflow),
                 cmocka_unit_test(test_pin),
