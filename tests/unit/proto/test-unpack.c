@@ -96,8 +96,9 @@ static void test_malformed(void **state) {
         check_request("\x08\x05\x1a\x02\x0a\x05", ERR_FORMAT, 5);
         check_request("\xfa\xff\xff\xff\x0f\x00\x08\x05", 0, 5);          /* unknown field */
         check_request("\x82\x80\x80\x80\x10\x00\x08\x05", ERR_FORMAT, 0); /* number too large */
-        check_request("\xf9\x01\1\2\3\4\5\6\7\x08\x08\x05", 0, 5);
-        check_request("\xfd\x01\1\2\3\4\x08\x05", 0, 5);
+        check_request(
+                "\x81\x7d\1\2\3\4\5\6\7\x08\x08\x05", 0, 5); /* field 2000 of 8 and of 4 bytes */
+        check_request("\x85\x7d\1\2\3\4\x08\x05", 0, 5);
 }
 
 /* A Request{Continue{...}} whose Continue is @n copies of @unit. */

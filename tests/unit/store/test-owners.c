@@ -10,12 +10,15 @@ static uint64_t make(struct fixture *f, uint64_t owner) {
 }
 
 static void test_walk(void **state) {
-        const uint64_t tenant = owner_make(7, 3);
         struct fixture *f = *state;
+        uint32_t number;
+        uint64_t tenant;
         struct store_owned page[2];
         uint64_t owner = 99, last = 99, a, b, c;
         size_t n = 99;
 
+        assert_int_equal(store_tenant(f->s, 7, "anna", 9, &number, &f->e), 0);
+        tenant = owner_make(7, number);
         assert_int_equal(store_owner_next(f->s, 0, &owner, &f->e), 0);
         assert_int_equal(store_last_id(f->s, &last, &f->e), 0);
         assert_int_equal(last, 0);
