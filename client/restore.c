@@ -516,8 +516,11 @@ static int build(struct reader *x, const char *to, struct restored *ret, struct 
 
 int restore_state(int fd, const char *dir, const struct restore_owner *owner,
         const struct restore_watch *watch, struct restored *ret, struct err *e) {
-        struct reader x = {
-                .fd = fd, .dir_fd = -1, .owner = *owner, .watch = watch, .memory = {-1, -1}};
+        struct reader x = {.fd = fd,
+                .dir_fd = -1,
+                .owner = *owner,
+                .watch = watch,
+                .memory = {.dir_fd = -1, .fd = -1}};
         _cleanup_(freep) char *to = NULL;
         struct restored restored;
         int r = look_at(dir, &to, &x.owner, e);

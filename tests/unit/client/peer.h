@@ -7,6 +7,7 @@
 struct peer {
         int fd;
         struct proto_decoder in;
+        bool may_leave; /* the program asks by itself, and so may be gone when the answer comes */
 };
 /* The descriptor that came with the last request, or -1. */
 int peer_take_fd(struct peer *p);
