@@ -281,6 +281,19 @@ static int take_step(struct check *x, int (*step)(struct check *x)) {
         return check_absorb(x, step(x), STORE_FINDING_FILE, 0, 0);
 }
 
+const char *store_finding_name(enum store_finding_kind kind) {
+        static const char *const names[] = {[STORE_FINDING_FILE] = "register",
+                [STORE_FINDING_CONV] = "conversation",
+                [STORE_FINDING_TURN] = "turn",
+                [STORE_FINDING_LINK] = "link",
+                [STORE_FINDING_RECORD] = "record",
+                [STORE_FINDING_PLACE] = "place",
+                [STORE_FINDING_HASH] = "hash",
+                [STORE_FINDING_ACCESS] = "access"};
+
+        return names[kind];
+}
+
 int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
         struct store_census *ret, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;

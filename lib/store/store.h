@@ -653,6 +653,8 @@ enum store_finding_kind {
         STORE_FINDING_HASH,   /* a record's tokens are not those of its conversation */
         STORE_FINDING_ACCESS, /* private or published memory where it must not be */
 };
+/* In one word, for people: "turn". Static. */
+const char *store_finding_name(enum store_finding_kind kind);
 struct store_finding {
         enum store_finding_kind kind;
         uint64_t conv, record; /* 0: none in particular */

@@ -145,6 +145,17 @@ int store_tenant(struct store *s, uint32_t uid, const char *label, uint64_t max,
         return 0;
 }
 
+/* 1: @q has it; 0: the register has no such tenant. */
+static int find_label(struct query *q, struct store *s, uint64_t owner, struct err *e) {
+        int r = query_begin(q, s, STMT_TENANT_LABEL, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(q, owner_tenant(owner));
+        query_bind_i64(q, owner_uid(owner));
+        return query_step(q, e);
+}
+
 int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e) {
         _query_ q = {};
         const char *label;
@@ -154,12 +165,7 @@ int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], 
         memset(ret, 0, STORE_NAME_MAX + 1);
         if (owner_tenant(owner) == 0)
                 return 0;
-        r = query_begin(&q, s, STMT_TENANT_LABEL, e);
-        if (r < 0)
-                return r;
-        query_bind_i64(&q, owner_tenant(owner));
-        query_bind_i64(&q, owner_uid(owner));
-        r = query_step(&q, e);
+        r = find_label(&q, s, owner, e);
         if (r < 0)
                 return r;
         if (r == 0) {
@@ -254,12 +260,7 @@ int tenant_check(struct store *s, uint64_t owner, struct err *e) {
 
         if (owner_tenant(owner) == 0)
                 return 0;
-        r = query_begin(&q, s, STMT_TENANT_LABEL, e);
-        if (r < 0)
-                return r;
-        query_bind_i64(&q, owner_tenant(owner));
-        query_bind_i64(&q, owner_uid(owner));
-        r = query_step(&q, e);
+        r = find_label(&q, s, owner, e);
         if (r == 0)
                 return err_set(e, ERR_NOT_FOUND,
                         "this tenant of user %u was purged by an administrator: connect again",

@@ -63,16 +63,7 @@ void fsck_finding(
 }
 
 static void note_register(void *arg, const struct store_finding *x) {
-        static const char *const kinds[] = {[STORE_FINDING_FILE] = "register",
-                [STORE_FINDING_CONV] = "conversation",
-                [STORE_FINDING_TURN] = "turn",
-                [STORE_FINDING_LINK] = "link",
-                [STORE_FINDING_RECORD] = "record",
-                [STORE_FINDING_PLACE] = "place",
-                [STORE_FINDING_HASH] = "hash",
-                [STORE_FINDING_ACCESS] = "access"};
-
-        fsck_finding(arg, kinds[x->kind], x->conv, x->record, "%s", x->text);
+        fsck_finding(arg, store_finding_name(x->kind), x->conv, x->record, "%s", x->text);
 }
 
 /* Take the daemon's lock. Without a lock file no daemon ever used the folder. */

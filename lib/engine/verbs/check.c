@@ -131,17 +131,9 @@ static void note(struct engine *engine, struct checking *x, const char *kind, ui
 
 /* The register's slices run in a job of the request, which their callbacks have. */
 static void found(void *arg, const struct store_finding *f) {
-        static const char *const kinds[] = {[STORE_FINDING_FILE] = "register",
-                [STORE_FINDING_CONV] = "conversation",
-                [STORE_FINDING_TURN] = "turn",
-                [STORE_FINDING_LINK] = "link",
-                [STORE_FINDING_RECORD] = "record",
-                [STORE_FINDING_PLACE] = "place",
-                [STORE_FINDING_HASH] = "hash",
-                [STORE_FINDING_ACCESS] = "access"};
         struct checking *x = checking_of(arg);
 
-        note(x->engine, x, kinds[f->kind], f->conv, f->record, false, f->text);
+        note(x->engine, x, store_finding_name(f->kind), f->conv, f->record, false, f->text);
 }
 
 /* In place of what was admitted before. */
