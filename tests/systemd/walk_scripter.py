@@ -136,8 +136,9 @@ def check_both(box):
     """Two users run the same script at once: names are their own."""
     script = ('cd; exec >/dev/null 2>&1; for i in 1 2 3 4 5; do confab open job-$i && confab say job-$i -m 3 --ignore-eos "This is $USER." || exit; done; '
               'confab close job-1 job-2')
-    both = ' & '.join(f'runuser -u {user} -- env HOME=/home/{user} USER={user} bash -c \'{script}\'' for user in ('bob', 'carl'))
-    box.run('bash', '-c', f'{both} & wait -n && wait -n')
+    bob, carl = (f'runuser -u {user} -- env HOME=/home/{user} USER={user} bash -c \'{script}\'' for user in ('bob', 'carl'))
+    # By their numbers: "wait -n" does not know of those that have ended before.
+    box.run('bash', '-c', f'{bob} & bob=$!; {carl} & wait "$bob" && wait "$!"')
     for user in 'bob', 'carl':
         jobs = [name for name in names(box, user) if name.startswith('job-')]
         need(sorted(jobs) == ['job-3', 'job-4', 'job-5'], f'{user} has {jobs}')
