@@ -5,15 +5,18 @@
     with neighbour.Memory() as memory:            # a control group, without a limit as yet
         with container.Container(root, group=memory.folder) as box:
             memory.show(box)                      # the limit is seen inside, as on a machine that has version 1
-            with memory.pressed():                # the neighbour holds memory, and reads a file that no longer fits
+            with memory.pressed() as press:       # the neighbour holds memory, and reads a file that no longer fits
                 ...                               # now whoever allocates in the group has to wait for memory
+                press.keep_up()                   # while that is waited for: it holds it again if the kernel has killed it
 
 What is real: the kernel's limit, its reclaim, the time that tasks wait for memory (/proc/pressure/memory, and the files of
 groups of version 2). It takes the memory controller of version 1, which the container, whose groups are of version 2, sees
 as a hierarchy beside them. What the neighbour reads can always be dropped and it offers itself to the kernel's killer
-first, so nobody else is killed.
+first, so nobody else is killed. That happens: how much reclaim can find depends on when who allocates. So who waits for
+pressure lets the neighbour come back, with a little more left beside it each time.
 """
 import contextlib
+import errno
 import os
 import pathlib
 import subprocess
@@ -26,6 +29,7 @@ MEMORY = pathlib.Path('/sys/fs/cgroup/memory')
 NAME = 'confab-neighbour-'
 HELD = 96 << 20    # bytes that the neighbour keeps in RAM
 SLACK = 16 << 20   # what is left beside it, and is always full of what it reads
+MORE = 2 << 20     # of that, each time after it was killed
 FILE = 4 * SLACK   # that the neighbour reads again and again
 DISK = '/var/tmp'  # what lies in a tmpfs could not be dropped
 N_READERS = 3
@@ -80,11 +84,37 @@ class Memory:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             stack.callback(self.limit, -1)
-            holder = stack.enter_context(self.start(sys.executable, '-c', *HOLD))
-            stack.callback(holder.kill)
-            holder.stdout.readline()
-            self.limit(self.fixed() + SLACK)
-            for _ in range(N_READERS):
-                reader = stack.enter_context(self.start('sh', '-c', READ, file.name))
-                stack.callback(reader.kill)
-            yield
+            yield Press(self, stack, file.name)
+
+
+class Press:
+    """The neighbour's processes. They end with @stack."""
+
+    def __init__(self, memory, stack, path):
+        self.memory, self.stack, self.slack = memory, stack, SLACK
+        self.hold()
+        for _ in range(N_READERS):
+            self.run('sh', '-c', READ, path)
+
+    def run(self, *words):
+        process = self.stack.enter_context(self.memory.start(*words))
+        self.stack.callback(process.kill)
+        return process
+
+    def hold(self):
+        self.memory.limit(-1)
+        self.holder = self.run(sys.executable, '-c', *HOLD)
+        self.holder.stdout.readline()
+        while True:
+            try:
+                self.memory.limit(self.memory.fixed() + self.slack)
+                return
+            except OSError as e:
+                if e.errno != errno.EBUSY:  # reclaim did not find as much, because somebody allocates
+                    raise
+                self.slack += MORE
+
+    def keep_up(self):
+        if self.holder.poll() is not None:
+            self.slack += MORE
+            self.hold()
