@@ -190,10 +190,9 @@ const struct logged_info logged_table[] = {
                 .text = "Tokens of a turn are not those that were written: a disk, "
                         "memory, or another program changed them. The conversation can "
                         "be read, forked and rewound up to that turn and answers with "
-                        "\"corrupt\" behind it. Others are not affected.\n\nStop the "
-                        "service and let \"confab-model fsck\" look at everything. A "
-                        "restored backup brings the turn back. Look at the health of the "
-                        "disk."},
+                        "\"corrupt\" behind it. Others are not affected.\n\n\"confab admin "
+                        "check\" looks at everything else. A restored backup brings the "
+                        "turn back. Look at the health of the disk."},
         EVENT(REGISTER_DAMAGED) = {.name = "register-damaged",
                 .id = "e986d6a747054526900c9a5d5fdb8570",
                 .level = LOG_ERR,
