@@ -88,11 +88,15 @@ static void begin(int32_t *tokens) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
 
-        o.batch_tokens = WHOLE;
-        erig_open(&rig, &o);
+        /* Before this test's engine is there: its worker may have the thread number of the last
+         * test's, and would ring for that one. */
+        pthread_mutex_lock(&w.lock);
         memset(w.sizes, 0, sizeof(w.sizes));
         w.n = w.held = 0;
         w.has_worker = w.over = false;
+        pthread_mutex_unlock(&w.lock);
+        o.batch_tokens = WHOLE;
+        erig_open(&rig, &o);
         for (size_t i = 0; i < PROMPT; i++)
                 tokens[i] = (int32_t)(300 + i);
         q = erig_request(ENGINE_CONTINUE, open_for(UID_A));
