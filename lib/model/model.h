@@ -107,9 +107,10 @@ struct model_token {
         bool want_logits;
 };
 /*
- * For callers whose sequence memory is still being loaded. layer() is called on the calling thread
- * once per layer, in rising order, before the layer reads or writes sequence memory; it may block
- * until that layer's part of all blocks is there. A nonzero result ends the forward call.
+ * For callers whose sequence memory is still being loaded, or who have something else to do meanwhile.
+ * layer() is called on the calling thread once per layer, in rising order, before the layer reads or
+ * writes sequence memory; it may block until that layer's part of all blocks is there. A nonzero
+ * result ends the forward call.
  */
 struct model_wait {
         int (*layer)(void *arg, uint32_t layer);

@@ -39,12 +39,20 @@ enum job_kind {
         N_JOB_KINDS
 };
 
+/* Whose part a job is; a zeroed one is the engine's. Decides whether done() may be called during a step. */
+enum job_of {
+        JOB_OF_ENGINE,
+        JOB_OF_REQUEST, /* of `owner` */
+        JOB_OF_LOOK     /* likewise, which changes nothing: see verb.looks */
+};
+
 /* Work for an I/O worker: run() is called there, then done() on the engine thread. Owned by the
  * submitter, who must keep it until done() is called. */
 struct job {
         struct list link;
         enum job_kind kind;
-        uint64_t owner; /* JOB_TEXT: the owner of the text */
+        enum job_of of;
+        uint64_t owner; /* of the request, and of its text (JOB_TEXT) */
         bool is_part;   /* of one thing, which several jobs do together: workers.c, rule 5 */
         void (*run)(struct engine *engine, struct job *j);
         void (*done)(struct engine *engine, struct job *j);
@@ -68,6 +76,9 @@ size_t io_n_running(struct engine *engine);
 void io_submit(struct engine *engine, struct job *j);
 /* Moves the jobs that have run into @done; the caller ends each of them by io_done(). */
 void io_take_done(struct engine *engine, struct list *done);
+/* The same for jobs of looks (JOB_OF_LOOK), but for those that are behind another job of their owner's requests: who
+ * looks sees what had become of it. */
+void io_take_looks(struct engine *engine, struct list *done);
 void io_done(struct engine *engine, struct job *j);
 /* Jobs under way: submitted, done() not yet called. */
 size_t io_n_jobs(const struct engine *engine);

@@ -320,6 +320,36 @@ void io_take_done(struct engine *engine, struct list *done) {
         pthread_mutex_unlock(&w->lock);
 }
 
+/* Under the lock: is a job of a request of the same owner, which is no look, in front of it? */
+static bool is_behind_own(const struct workers *w, const struct job *look) {
+        struct list *it;
+
+        for (it = w->done.next; it != &look->link; it = it->next) {
+                const struct job *j = list_entry(it, struct job, link);
+
+                if (j->of == JOB_OF_REQUEST && j->owner == look->owner)
+                        return true;
+        }
+        return false;
+}
+
+void io_take_looks(struct engine *engine, struct list *done) {
+        struct workers *w = engine->workers;
+        struct list *it, *tmp;
+
+        list_init(done);
+        pthread_mutex_lock(&w->lock);
+        list_for_each_safe (it, tmp, &w->done) {
+                struct job *j = list_entry(it, struct job, link);
+
+                if (j->of != JOB_OF_LOOK || is_behind_own(w, j))
+                        continue;
+                list_unlink(&j->link);
+                list_append(done, &j->link);
+        }
+        pthread_mutex_unlock(&w->lock);
+}
+
 void io_done(struct engine *engine, struct job *j) {
         list_unlink(&j->link);
         engine->workers->n_jobs--;

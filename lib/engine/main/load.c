@@ -145,7 +145,11 @@ static int open_memory(struct engine *engine, struct err *e) {
         r = budget_open(engine->budget, engine->o.pool_size, mapped, e);
         if (r == 0)
                 r = memory_new(engine, e);
-        return r < 0 ? r : run_new(engine, e);
+        if (r == 0)
+                r = run_new(engine, e);
+        if (r == 0)
+                run_set_between(engine->run, main_take_early);
+        return r;
 }
 
 int engine_load(struct engine *engine, struct err *e) {

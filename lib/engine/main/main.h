@@ -28,6 +28,9 @@ struct front {
 
 /* The engine thread: runs until it was asked to stop and nothing is left to do. */
 void *thread_main(void *arg);
+/* Between two layers of a step: begin requests that have arrived, as far as that changes nothing that the step has, and go
+ * on with those that only look and whose job is over. Engine thread. */
+void main_take_early(struct engine *engine);
 /* Ask the engine thread to stop; @abandon: without saving memory to disk. Any thread. */
 void thread_stop(struct engine *engine, bool abandon);
 

@@ -13,6 +13,11 @@
  * workers' queues (jobs), the outbox (events), the register's cuts (disk/register.c). A thread that
  * leaves something for the engine thread rings its bell.
  *
+ * A step of a large model takes long. What needs nothing that it has is done between two of its layers as well
+ * (main_take_early()): all of a request that only looks (verb.looks), and that a worker begins to read the row of the
+ * conversation that another one names. Everything else waits for the step's end. No request overtakes another one of its
+ * user in this, and a look waits for what a worker had done for its user before.
+ *
  * Life of a request: submit → desk → dispatch_request() → (jobs, queue, steps) → final event,
  * freed. The thread ends when it was asked to stop and no request, no job and no unsaved block is
  * left (engine_free() abandons unsaved blocks).
@@ -79,6 +84,21 @@ static void take_work(struct engine *engine) {
         }
         dispatch_ready(engine);
         dispatch_turns(engine);
+}
+
+void main_take_early(struct engine *engine) {
+        struct list inbox, done;
+
+        desk_take_early(engine, &inbox);
+        io_take_looks(engine, &done);
+        while (!list_empty(&done))
+                io_done(engine, list_entry(done.next, struct job, link));
+        while (!list_empty(&inbox)) {
+                struct request *request = list_entry(inbox.next, struct request, link);
+
+                list_unlink(&request->link);
+                dispatch_request(engine, request);
+        }
 }
 
 void *thread_main(void *arg) {

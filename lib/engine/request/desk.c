@@ -16,6 +16,9 @@
 #include "engine/request/copy.h"
 #include "engine/request/request.h"
 
+#define MOST_EARLY                                                                                 \
+        64 /* requests of the inbox during a step: each is compared with those before it */
+
 struct desk {
         /* under lock */
         pthread_mutex_t lock;
@@ -395,6 +398,36 @@ void desk_take(struct engine *engine, struct list *inbox) {
         pthread_mutex_unlock(&d->lock);
 }
 
+/* Under the lock: does a request of the same owner stay in the inbox in front of it? */
+static bool is_behind_own(const struct desk *d, const struct request *request) {
+        struct list *it;
+
+        for (it = d->inbox.next; it != &request->link; it = it->next)
+                if (list_entry(it, struct request, link)->r.owner == request->r.owner)
+                        return true;
+        return false;
+}
+
+void desk_take_early(struct engine *engine, struct list *inbox) {
+        struct desk *d = engine->desk;
+        struct list *it, *tmp;
+        unsigned n = 0;
+
+        list_init(inbox);
+        pthread_mutex_lock(&d->lock);
+        list_for_each_safe (it, tmp, &d->inbox) {
+                struct request *request = list_entry(it, struct request, link);
+
+                if (n++ == MOST_EARLY)
+                        break;
+                if ((request->verb->start && !request->verb->looks) || is_behind_own(d, request))
+                        continue;
+                list_unlink(&request->link);
+                list_append(inbox, &request->link);
+        }
+        pthread_mutex_unlock(&d->lock);
+}
+
 size_t desk_n_requests(struct engine *engine) {
         struct desk *d = engine->desk;
         size_t n;
@@ -471,7 +504,7 @@ bool desk_awaits(struct engine *engine, uint64_t owner) {
 
                 /* The engine thread writes `phase`, and is who asks. */
                 if (request->phase == PHASE_IO && request->r.owner != owner &&
-                        !request->verb->in_pieces)
+                        !request->verb->in_pieces && !request->verb->looks)
                         found = true;
         }
         pthread_mutex_unlock(&d->lock);

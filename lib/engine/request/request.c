@@ -14,6 +14,7 @@ void request_submit_as(struct engine *engine, struct request *request, enum job_
         void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *)) {
         request->phase = PHASE_IO;
         request->job.kind = kind;
+        request->job.of = request->verb->looks ? JOB_OF_LOOK : JOB_OF_REQUEST;
         request->job.owner = request->r.owner;
         request->job.run = run;
         request->job.done = done;

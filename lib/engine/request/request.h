@@ -59,6 +59,9 @@ struct verb {
         /* Set if an administrator may use it by id on conversations of all users: what the journal
          * then says, such as "closes". */
         const char *by_admin;
+        /* Changes nothing that a step has: no conversation, no memory, no request with a place. So the engine thread does
+         * its parts between the layers of a step, too (main/thread.c). start() ends it or gives it to a job. */
+        bool looks;
         bool works;         /* makes something, or computes: refused while the engine is drained */
         bool uncounted;     /* quotas of requests do not hold it back: the caller bounds it */
         bool is_long;       /* engine_stop() cancels it: the client can ask again */
@@ -183,6 +186,9 @@ uint32_t desk_n_requests_of(struct engine *engine, uint64_t owner);
 void desk_close(struct engine *engine);
 /* Move the requests that have arrived since into @inbox. */
 void desk_take(struct engine *engine, struct list *inbox);
+/* The same for those that may begin during a step, of the first in the inbox: those that look (verb.looks), and those that
+ * name a conversation, since they begin by reading its row (verb.start is NULL). None overtakes another one of its owner. */
+void desk_take_early(struct engine *engine, struct list *inbox);
 size_t desk_n_requests(struct engine *engine);
 /* Cancel the requests whose verb is long. */
 void desk_cancel_long(struct engine *engine);
@@ -202,7 +208,7 @@ size_t desk_cancel_of(struct engine *engine, const struct owners *whose,
 /* Requests in flight that work (verb.works); @cancel: ask them to end. */
 size_t desk_n_working(struct engine *engine, bool cancel);
 /* Is a job under way for a request of another owner than @owner, whose next part is the engine thread's? Not those that
- * come in pieces. */
+ * come in pieces, and not those that look: they do not wait for the step's end. */
 bool desk_awaits(struct engine *engine, uint64_t owner);
 /* Requests of @owner in flight. Any thread. */
 uint32_t desk_n_of(struct engine *engine, uint64_t owner);

@@ -31,12 +31,13 @@
  *    between prompts of one user: so the time of a step tells nobody what others say (I6).
  *    A flow that is alone in its class computes prompts beside its replies at the pace of pace.c.
  *
- * 7. A step of a flow that is alone is brief, an eighth of batch_tokens, while a worker has a job for a request of
- *    another owner, and for some steps after that. The next part of such a request is the engine thread's, which takes
+ * 7. A step of a flow that is alone is brief while a worker has a job for a request of another owner, and for some
+ *    steps after that. The next part of such a request is the engine thread's, which takes
  *    it between two steps; opening a conversation, finding the memory of a prompt or committing a reply have one to three
  *    parts, and whoever got an answer often asks the next thing at once. So others wait for one whole step at the
- *    most, that in which they come, and not for one with each part. Rows of a brief step cost a little more; nobody's
- *    tokens change (I2).
+ *    most, that in which they come, and not for one with each part. A brief step has 4 a/b tokens, if that is not less
+ *    than a few and not more than an eighth of batch_tokens: four fifths of its time are the arithmetic of its rows, so
+ *    the flow loses a fifth of its speed meanwhile. Nobody's tokens change (I2).
  *
  * a and b are learned (cost.c, rule 4). Until steps of different sizes were seen, a is taken to be 0: no
  * user gains from an unknown a.
@@ -45,7 +46,9 @@
 
 #define BURST(n) ((n) > 4 ? (double)((n) / 4) : 1.0)
 #define BACKGROUND_PART 8
-#define BRIEF_PART 8
+#define BRIEF_PART 8     /* of batch_tokens, at most */
+#define BRIEF_LEAST 8.0  /* tokens, if that is no more */
+#define BRIEF_RATIO 4    /* tokens, in parts of a/b */
 #define BRIEF_STEPS 4    /* after the last job of another owner's request */
 #define REPLIES_ALONE 16 /* in one of so many steps they are, to know what that costs now */
 
@@ -136,6 +139,7 @@ static void find_shares(struct step *s) {
 static void find_alone(struct step *s) {
         struct run *run = s->engine->run;
         struct list *it;
+        size_t most;
 
         s->alone = s->engine->o.batch_tokens;
         if (s->n_flows != 1)
@@ -152,7 +156,9 @@ static void find_alone(struct step *s) {
         if (run->n_brief == 0)
                 return;
         run->n_brief--;
-        s->alone = MAX(s->alone / BRIEF_PART, (size_t)1);
+        most = MAX(s->alone / BRIEF_PART, (size_t)1);
+        s->alone = (size_t)MIN(
+                MAX(BRIEF_RATIO * cost_ratio(&run->cost, (double)most), BRIEF_LEAST), (double)most);
 }
 
 /* The number of tokens that the @i-th flow may have. */

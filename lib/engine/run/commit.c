@@ -148,6 +148,8 @@ void commit_input(struct engine *engine, struct request *request) {
                 return;
         g->storing = STORING;
         g->request = request;
+        g->input_job.of = JOB_OF_REQUEST;
+        g->input_job.owner = request->r.owner;
         g->input_job.run = input_run;
         g->input_job.done = input_done;
         account_storing(request);

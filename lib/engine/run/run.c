@@ -70,6 +70,10 @@ struct run *run_free(struct run *run) {
         return NULL;
 }
 
+void run_set_between(struct run *run, void (*between)(struct engine *engine)) {
+        run->between = between;
+}
+
 void run_figures(struct engine *engine, struct run_figures *ret) {
         struct list *it;
 

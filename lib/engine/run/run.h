@@ -12,6 +12,9 @@
 /* Makes the floor's state, with buffers for steps. -ERR_NOMEM. */
 int run_new(struct engine *engine, struct err *e);
 struct run *run_free(struct run *run);
+/* What is called between the layers of steps when the bell has rung. It must not change conversations, their memory, or
+ * requests that have a place. */
+void run_set_between(struct run *run, void (*between)(struct engine *engine));
 
 /* Rows of verbs: Continue; Continue that cuts (engine_request.cuts); Warm; Attach. */
 extern const struct verb verb_continue, verb_edit, verb_warm, verb_attach;

@@ -193,6 +193,7 @@ struct user {
 };
 
 struct run {
+        void (*between)(struct engine *engine); /* see run_set_between() */
         struct model_work *work;
         struct sample_work *sampler;
         struct model_token *batch;   /* [max(batch_tokens, max_active)] */

@@ -6,7 +6,9 @@
  *    (generation.end), and sched.c ends them afterwards.
  * 2. If pace.c says so, a step is of prompts alone, and between its layers steps of replies alone are
  *    computed, with activations of their own. Only a flow that has the engine to itself does that.
- * 3. What is left of a step in which every row is a generating request's next token may be filled with
+ * 3. Between any two layers the engine thread takes what has arrived, as far as the step has nothing to do with it, if the
+ *    bell has rung (run_set_between()): else all users would wait for its end, most of a second in a large model.
+ * 4. What is left of a step in which every row is a generating request's next token may be filled with
  *    drafts (speculate.c): of a flow as far as its share goes, of background flows only without
  *    interactive ones. Only the tokens that hold count as service.
  */
@@ -34,7 +36,7 @@ static double mean_depth(const struct model_token *batch, size_t n) {
         return sum / (double)n;
 }
 
-/* Rows that the flow may add beyond those that its requests wait for (rule 3). */
+/* Rows that the flow may add beyond those that its requests wait for (rule 4). */
 static size_t draft_part(const struct step *s, const struct request *request) {
         const struct flow *f = flow_of(request);
 
@@ -93,6 +95,32 @@ static void add_drafts(struct step *s) {
                 put_drafts(s, at.n_rows - s->n);
 }
 
+/* --- between layers (rule 3) --- */
+
+static void take_early(struct engine *engine) {
+        if (bell_has_rung(engine->bell))
+                engine->run->between(engine);
+}
+
+static int before_layer(void *arg, uint32_t layer) {
+        (void)layer;
+        take_early(arg);
+        return 0;
+}
+
+/* Of a step that waits for memory, too. */
+struct recalling {
+        struct engine *engine;
+        struct model_wait memory;
+};
+
+static int before_recalled_layer(void *arg, uint32_t layer) {
+        const struct recalling *r = arg;
+
+        take_early(r->engine);
+        return r->memory.layer(r->memory.arg, layer);
+}
+
 /* --- what follows from a step --- */
 
 /* Tokens that were computed now belong to the sequence. */
@@ -144,7 +172,8 @@ static bool compute_recalling(struct step *s) {
         struct engine *engine = s->engine;
         struct run *run = engine->run;
         struct request *request = list_entry(run->active.next, struct request, link);
-        struct model_wait wait;
+        struct recalling waits = {.engine = engine};
+        struct model_wait wait = {.layer = before_recalled_layer, .arg = &waits};
         struct recall *recall;
         uint32_t n;
         int r;
@@ -152,7 +181,7 @@ static bool compute_recalling(struct step *s) {
         if (run->n_active != 1 || request->phase != PHASE_RESTORE || request_is_paused(request))
                 return false;
         recall = &generation_of(request)->recall;
-        n = trial_begin(engine, recall, engine->o.batch_tokens, &wait);
+        n = trial_begin(engine, recall, engine->o.batch_tokens, &waits.memory);
         if (n == 0)
                 return false;
         batch_put(s, request, n);
@@ -261,6 +290,7 @@ static int between_layers(void *arg, uint32_t layer) {
 
         if (all_cancelled(a->step))
                 return 1;
+        take_early(a->step->engine);
         if (pace_due(&a->pace, clock_monotonic_usec()))
                 replied = reply(a->step->engine);
         pace_go(&a->pace, clock_monotonic_usec(), replied);
@@ -290,6 +320,7 @@ static uint64_t compute_apart(struct step *s) {
 
 /* One forward call, with the tokens that can be computed now. */
 static void compute(struct step *s) {
+        const struct model_wait wait = {.layer = before_layer, .arg = s->engine};
         uint64_t start;
 
         if (compute_recalling(s))
@@ -302,7 +333,7 @@ static void compute(struct step *s) {
         if (s->part == PROMPTS)
                 start += compute_apart(s);
         else
-                model_forward(s->work, s->batch, s->n, NULL);
+                model_forward(s->work, s->batch, s->n, &wait);
         if (s->n > 0)
                 note_cost(s, clock_monotonic_usec() - start);
         batch_settle(s);

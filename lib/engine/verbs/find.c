@@ -472,5 +472,8 @@ static void start(struct engine *engine, struct request *request) {
         request_fail(engine, request, &e);
 }
 
-const struct verb verb_find = {
-        .own_size = sizeof(struct finder), .deinit = deinit, .start = start, .is_long = true};
+const struct verb verb_find = {.own_size = sizeof(struct finder),
+        .deinit = deinit,
+        .start = start,
+        .looks = true,
+        .is_long = true};

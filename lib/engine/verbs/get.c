@@ -95,4 +95,4 @@ static void get(struct engine *engine, struct request *request) {
 }
 
 const struct verb verb_get = {
-        .own_size = sizeof(struct turns_answer), .deinit = get_deinit, .start = get};
+        .own_size = sizeof(struct turns_answer), .deinit = get_deinit, .start = get, .looks = true};

@@ -68,7 +68,7 @@ static void model_info_start(struct engine *engine, struct request *request) {
         request_finish(engine, request);
 }
 
-const struct verb verb_model_info = {.start = model_info_start};
+const struct verb verb_model_info = {.start = model_info_start, .looks = true};
 
 /* --- figures --- */
 

@@ -140,4 +140,4 @@ static void list(struct engine *engine, struct request *request) {
 }
 
 const struct verb verb_list = {
-        .own_size = sizeof(struct page), .deinit = page_deinit, .start = list};
+        .own_size = sizeof(struct page), .deinit = page_deinit, .start = list, .looks = true};

@@ -55,4 +55,5 @@ static void tenant(struct engine *engine, struct request *request) {
                 request_submit(engine, request, run, done);
 }
 
-const struct verb verb_tenant = {.own_size = sizeof(uint32_t), .start = tenant, .uncounted = true};
+const struct verb verb_tenant = {
+        .own_size = sizeof(uint32_t), .start = tenant, .looks = true, .uncounted = true};

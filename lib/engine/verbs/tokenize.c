@@ -171,5 +171,8 @@ static void start(struct engine *engine, struct request *request) {
         request_submit_as(engine, request, JOB_TEXT, tokenize_run, tokenize_done);
 }
 
-const struct verb verb_tokenize = {
-        .own_size = sizeof(struct text_answer), .init = init, .deinit = deinit, .start = start};
+const struct verb verb_tokenize = {.own_size = sizeof(struct text_answer),
+        .init = init,
+        .deinit = deinit,
+        .start = start,
+        .looks = true};

@@ -81,7 +81,7 @@ static void usage_start(struct engine *engine, struct request *request) {
 }
 
 const struct verb verb_usage = {
-        .own_size = sizeof(struct look), .start = usage_start, .uncounted = true};
+        .own_size = sizeof(struct look), .start = usage_start, .looks = true, .uncounted = true};
 
 /* --- overrides --- */
 

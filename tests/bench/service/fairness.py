@@ -7,6 +7,9 @@ of the others run alone, then all five together, for as long. Work is tokens a s
 that reaches over an end of the time counts with the part of it that lies within. Jain's index is that of the five users'
 work together over their work alone: 1 if all of them are slowed down alike, 0.2 if one has everything.
 
+confabd drafts nothing (--speculation off): replies of random weights repeat themselves, as those of real ones do not, and a user
+alone would have four tokens of each step. llama-server has no drafts either unless it is told to.
+
 With root the users are five uids, else tenants. llama-server knows no users: there they are twelve connections, with a
 slot for each.
 """
@@ -177,7 +180,7 @@ def part_fairness(b):
     model, text, vocabulary = ((b.bundled("q4_0"), "the bundled model", VOCABULARY["bundled"]) if quick else
                                (b.model(shape, "q4_0"), f"shape {shape}, q4_0", 32000))
     duration, runs = (1.5, 1) if quick else (12, 2)
-    daemon = Daemon(b, "fairness", model, pool=2 << 30)
+    daemon = Daemon(b, "fairness", model, pool=2 << 30, flags=["--speculation", "off"])
     daemon.start()
     sides = [("confabd", daemon, NativeStream)]
     if b.o.peer_root:

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "engine/io/io.h"
+#include "engine/run/cost.h"
 #include "model/model.h"
 #include "rig.h"
 #include "store/store.h"
 #include "util/gate.h"
 #include "util/test.h"
 
-enum { UID_A = 1001, UID_B = 1002, WHOLE = 64, BRIEF = 8, AFTER = 4, PROMPT = 600, MOST = 64 };
+enum { UID_A = 1001, UID_B = 1002, WHOLE = 256, AFTER = 4, PROMPT = 1200, MOST = 64 };
 
 static struct answer A, B;
 static struct erig rig;
@@ -27,6 +28,7 @@ static struct {
         uint64_t held;
         bool has_worker, over; /* it has the job; it has given it back */
         pthread_t worker;
+        double ratio; /* of the cost of steps, see cost_ratio() */
 } w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 
 int __real_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
@@ -63,6 +65,17 @@ int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct
         return __real_store_conv_create(s, c, turns, n_turns, tokens, n_tokens, e);
 }
 
+/* What steps cost is not the machine's to say. */
+double __wrap_cost_ratio(const struct cost *c, double most);
+double __wrap_cost_ratio(const struct cost *c, double most) {
+        double ratio;
+
+        pthread_mutex_lock(&w.lock);
+        ratio = w.ratio;
+        pthread_mutex_unlock(&w.lock);
+        return ratio < most ? ratio : most;
+}
+
 /* A worker rings when the engine thread may take its job back. */
 void __real_bell_ring(struct bell *b);
 void __wrap_bell_ring(struct bell *b);
@@ -84,7 +97,7 @@ static uint64_t open_for(uint64_t owner) {
 }
 
 /* A's prompt of PROMPT tokens: its first step, a whole one, stands before the gate. */
-static void begin(int32_t *tokens) {
+static void begin(int32_t *tokens, double ratio) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
 
@@ -94,6 +107,7 @@ static void begin(int32_t *tokens) {
         memset(w.sizes, 0, sizeof(w.sizes));
         w.n = w.held = 0;
         w.has_worker = w.over = false;
+        w.ratio = ratio;
         pthread_mutex_unlock(&w.lock);
         o.batch_tokens = WHOLE;
         erig_open(&rig, &o);
@@ -153,13 +167,12 @@ static void end(void) {
         erig_close(&rig);
 }
 
-static void test_brief(void **state) {
-        static const size_t expected[] = {
-                WHOLE, BRIEF, BRIEF, BRIEF, BRIEF, BRIEF, BRIEF, BRIEF, WHOLE};
+/* Steps have @brief tokens if reading the weights takes as long as the arithmetic of @ratio tokens. */
+static void check_brief(double ratio, size_t brief) {
+        const size_t expected[] = {WHOLE, brief, brief, brief, brief, brief, brief, brief, WHOLE};
         int32_t tokens[PROMPT];
 
-        erig_need_model();
-        begin(tokens);
+        begin(tokens, ratio);
         send_open(UID_B);
         step(); /* built when the job is with a worker */
         gate_wait(&store_gate);
@@ -173,13 +186,21 @@ static void test_brief(void **state) {
         end();
 }
 
+static void test_brief(void **state) {
+        erig_need_model();
+        check_brief(5, 20);
+        check_brief(0, 8); /* not known, or next to nothing */
+        check_brief(1, 8);
+        check_brief(100, WHOLE / 8);
+}
+
 /* Of a user's own requests nobody else waits for one. */
 static void test_own(void **state) {
         static const size_t expected[] = {WHOLE, WHOLE, WHOLE};
         int32_t tokens[PROMPT];
 
         erig_need_model();
-        begin(tokens);
+        begin(tokens, 0);
         send_open(UID_A);
         step();
         gate_wait(&store_gate);

@@ -11,6 +11,7 @@
 
 #include "base/util.h"
 #include "class-rig.h"
+#include "engine/memory/memory.h"
 #include "model/model.h"
 #include "quant/quant.h"
 #include "spill/spill.h"
@@ -59,6 +60,7 @@ static void make_tokens(void) {
 static struct {
         pthread_mutex_t lock;
         pthread_cond_t cond;
+        bool trial; /* the next step is one; of the engine thread alone */
         bool closed, computing;
         pthread_t thread; /* the one that computes */
         unsigned n_allowed;
@@ -200,6 +202,19 @@ static void slow_disk(bool closed) {
         pthread_mutex_unlock(&slow.lock);
 }
 
+/* A step that is a trial: it computes while its memory arrives. */
+uint32_t __real_trial_begin(
+        struct engine *engine, struct recall *recall, uint32_t most, struct model_wait *wait);
+uint32_t __wrap_trial_begin(
+        struct engine *engine, struct recall *recall, uint32_t most, struct model_wait *wait);
+uint32_t __wrap_trial_begin(
+        struct engine *engine, struct recall *recall, uint32_t most, struct model_wait *wait) {
+        uint32_t n = __real_trial_begin(engine, recall, most, wait);
+
+        slow.trial = n > 0;
+        return n;
+}
+
 int __real_model_forward(struct model_work *w, const struct model_token *batch, size_t n,
         const struct model_wait *wait);
 int __wrap_model_forward(struct model_work *w, const struct model_token *batch, size_t n,
@@ -208,8 +223,9 @@ int __wrap_model_forward(struct model_work *w, const struct model_token *batch, 
         const struct model_wait *wait) {
         int r;
 
-        if (!wait)
+        if (!slow.trial)
                 return __real_model_forward(w, batch, n, wait);
+        slow.trial = false;
         pthread_mutex_lock(&slow.lock);
         slow.computing = true;
         slow.thread = pthread_self();
