@@ -3,7 +3,7 @@
 /*
  * Conversations on the models of kinds-rig.h, in tokens, so that a test knows which cells they have: a text of
  * n tokens and a reply of CLASS_REPLY leave a memory of n + CLASS_REPLY - 1 tokens. And their records on disk,
- * cell by cell. (kinds-rig.c, no-sync.c, util_tiny)
+ * cell by cell. (kinds-rig.c, util_tiny)
  */
 #include "kinds-rig.h"
 #include "seq/seq.h"

@@ -10,7 +10,6 @@
  * sharing.c     looks for memory that somebody else has said
  * driver.c      requests and events
  * reference.c   the straight computation: one sequence per conversation, model_forward() on it
- * no-sync.c     commits that do not wait for a disk
  * plant.c       faults for the suite to find
  * shrink.c      shortens a failing program to the shortest that still fails
  * soak.c        command line; each program runs in a child process
