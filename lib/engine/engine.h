@@ -744,8 +744,8 @@ enum engine_latency {
         /* From one token of a reply to the next. Tokens that one step has brought (speculation) share its time. Not where the
          * client did not read meanwhile. */
         ENGINE_LATENCY_TOKEN,
-        /* The register's transaction for the turns of a continue, as the client waits for it: of the input, and of the
-         * reply. */
+        /* The register's transaction for the turns of a continue, with waiting for a worker: of the input, and of the
+         * reply. Not until the engine thread takes it up, which may be computing. */
         ENGINE_LATENCY_COMMIT,
         ENGINE_LATENCY_FIRST_TOKEN, /* from the request to the first token of its reply */
         ENGINE_LATENCIES

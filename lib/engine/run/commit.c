@@ -74,6 +74,7 @@ int commit_store(struct engine *engine, struct request *request, struct store_tu
                         r = store_append(engine->store, c->id, turns, n, c->tokens + from,
                                 to - from, &request->revision, e);
         } while (register_retry(engine, &tries, r, e));
+        generation_of(request)->t_stored = clock_monotonic_usec();
         return r;
 }
 
@@ -91,8 +92,9 @@ void commit_failed(struct conv *c, int r) {
 }
 
 void commit_measure(struct engine *engine, const struct request *request) {
-        meters_time(engine, request, ENGINE_LATENCY_COMMIT,
-                clock_monotonic_usec() - generation_in(request)->t_storing, 1);
+        const struct generation *g = generation_in(request);
+
+        meters_time(engine, request, ENGINE_LATENCY_COMMIT, g->t_stored - g->t_storing, 1);
 }
 
 /* --- the input --- */

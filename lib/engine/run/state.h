@@ -128,8 +128,9 @@ struct generation {
         struct grammar_state state;    /* of the constraint, behind all tokens so far */
         struct speculation speculation;
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
-        uint64_t t_token;   /* of the last token of the reply; 0: there is none */
-        uint64_t t_storing; /* when the present, or last, commit began */
+        uint64_t t_token; /* of the last token of the reply; 0: there is none */
+        uint64_t t_storing,
+                t_stored; /* when the present, or last, commit began; its job was over */
         struct turn_told told_turn;
 
         /* What sched.c does with the request after the step. */
@@ -423,7 +424,7 @@ int commit_store(struct engine *engine, struct request *request, struct store_tu
  * differ from a register that was written into a file that was replaced. */
 void commit_stored(struct engine *engine, struct request *request, uint32_t n);
 void commit_failed(struct conv *c, int r);
-/* The commit that began at generation.t_storing is done. */
+/* The commit between generation.t_storing and t_stored is done. */
 void commit_measure(struct engine *engine, const struct request *request);
 
 /* --- close.c --- */

@@ -24,12 +24,13 @@ static struct {
         pthread_mutex_t lock;
         pthread_cond_t cond;
         uint32_t layer;   /* that stands before the gate */
-        bool watches;     /* each job for UID_B, until it is over */
+        uint64_t watched; /* whose jobs are watched, or 0; each until it is over */
         unsigned n_begun; /* of these */
         bool over;        /* the last one was run and given back */
         void (*run)(struct engine *engine, struct job *j);
         bool has_worker;
         pthread_t worker; /* that runs it */
+        uint64_t later;   /* the clock goes ahead by so much */
 } w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 
 /* --- layers --- */
@@ -72,7 +73,7 @@ void __real_io_submit(struct engine *engine, struct job *j);
 void __wrap_io_submit(struct engine *engine, struct job *j);
 void __wrap_io_submit(struct engine *engine, struct job *j) {
         pthread_mutex_lock(&w.lock);
-        if (w.watches && j->owner == UID_B) {
+        if (w.watched != 0 && j->owner == w.watched) {
                 w.n_begun++;
                 w.over = w.has_worker = false;
                 w.run = j->run;
@@ -94,6 +95,23 @@ void __wrap_bell_ring(struct bell *b) {
         }
         pthread_mutex_unlock(&w.lock);
         __real_bell_ring(b);
+}
+
+uint64_t __real_clock_monotonic_usec(void);
+uint64_t __wrap_clock_monotonic_usec(void);
+uint64_t __wrap_clock_monotonic_usec(void) {
+        uint64_t later;
+
+        pthread_mutex_lock(&w.lock);
+        later = w.later;
+        pthread_mutex_unlock(&w.lock);
+        return __real_clock_monotonic_usec() + later;
+}
+
+static void watch(uint64_t owner) {
+        pthread_mutex_lock(&w.lock);
+        w.watched = owner;
+        pthread_mutex_unlock(&w.lock);
 }
 
 static unsigned n_begun(void) {
@@ -141,8 +159,9 @@ static void to_last_layer(void) {
                 step_layer();
 }
 
-/* A conversation of B, and A's long prompt, whose first layer stands before the gate. */
-static uint64_t begin(void) {
+/* A conversation of B, and A's long prompt, whose first layer stands before the gate. From the prompt on jobs of @watched
+ * are watched. */
+static uint64_t begin(uint64_t watched) {
         static int32_t tokens[PROMPT];
         struct engine_request q = {.verb = ENGINE_OPEN, .owner = UID_B, .name = "seen"};
         struct engine_options o = erig_options(64 << 20);
@@ -150,7 +169,8 @@ static uint64_t begin(void) {
 
         pthread_mutex_lock(&w.lock);
         w.layer = w.n_begun = 0;
-        w.watches = w.has_worker = w.over = false;
+        w.watched = w.later = 0;
+        w.has_worker = w.over = false;
         pthread_mutex_unlock(&w.lock);
         o.batch_tokens = 32;
         erig_open(&rig, &o);
@@ -168,23 +188,23 @@ static uint64_t begin(void) {
         q.n_tokens = PROMPT;
         q.max_tokens = 0;
         gate_close(&layer_gate, 0);
+        watch(watched);
         erig_send(&rig, &q, &A);
         gate_wait(&layer_gate);
-        pthread_mutex_lock(&w.lock);
-        w.watches = true;
-        pthread_mutex_unlock(&w.lock);
         return id;
 }
 
 /* Everything goes on to its end. */
-static void end(void) {
-        pthread_mutex_lock(&w.lock);
-        w.watches = false;
-        pthread_mutex_unlock(&w.lock);
+static void let_go(void) {
+        watch(0);
         gate_open(&layer_gate);
         while (rig.n_open > 0)
                 erig_step(&rig);
         assert_int_equal(A.kind, ENGINE_DONE);
+}
+
+static void end(void) {
+        let_go();
         erig_close(&rig);
 }
 
@@ -212,7 +232,7 @@ static void test_looks(void **state) {
         uint64_t id;
 
         erig_need_model();
-        id = begin();
+        id = begin(UID_B);
         q = (struct engine_request){.verb = ENGINE_MODEL_INFO};
         check_look(&q, ENGINE_INFO);
         q = (struct engine_request){.verb = ENGINE_TOKENIZE, .text = "Hello", .text_size = 5};
@@ -241,7 +261,7 @@ static void test_behind_request(void **state) {
         struct engine_request list = {.verb = ENGINE_LIST, .owner = UID_B};
 
         erig_need_model();
-        begin();
+        begin(UID_B);
         to_first_layer();
         erig_send(&rig, &open, &B);
         erig_send(&rig, &list, &C);
@@ -257,7 +277,7 @@ static void test_named(void **state) {
         struct engine_request q = {.verb = ENGINE_UPDATE, .owner = UID_B};
 
         erig_need_model();
-        q.conv_id = begin();
+        q.conv_id = begin(UID_B);
         q.name = "changed";
         to_first_layer();
         erig_send(&rig, &q, &B);
@@ -277,7 +297,7 @@ static void test_behind_job(void **state) {
         struct engine_request list = {.verb = ENGINE_LIST, .owner = UID_B};
 
         erig_need_model();
-        begin();
+        begin(UID_B);
         to_last_layer();
         erig_send(&rig, &open, &B);
         to_first_layer(); /* between the steps it is given to a worker */
@@ -296,6 +316,26 @@ static void test_behind_job(void **state) {
         assert_int_equal(C.kind, ENGINE_CONVS);
 }
 
+/* How long a commit takes has nothing to do with the step that is computed meanwhile. */
+static void test_commit_time(void **state) {
+        const uint64_t hour = (uint64_t)3600 * 1000000;
+        struct engine_request q = {.verb = ENGINE_STATS, .owner = UID_A, .want_meters = true};
+        const struct histogram *commits = &B.meters.own.latencies[ENGINE_LATENCY_COMMIT];
+
+        erig_need_model();
+        begin(UID_A);
+        gate_await(
+                &w.lock, &w.cond, &w.over); /* the last job before the step: the input's commit */
+        pthread_mutex_lock(&w.lock);
+        w.later = hour;
+        pthread_mutex_unlock(&w.lock);
+        let_go();
+        assert_int_equal(erig_do(&rig, &q, &B), ENGINE_STATS_RESULT);
+        assert_int_equal(histogram_count(commits), 1);
+        assert_true(commits->sum_usec < hour);
+        erig_close(&rig);
+}
+
 /* A failed test must not leave an engine behind. */
 static int teardown(void **state) {
         gate_open(&layer_gate);
@@ -310,6 +350,7 @@ int main(void) {
                 cmocka_unit_test_teardown(test_behind_request, teardown),
                 cmocka_unit_test_teardown(test_named, teardown),
                 cmocka_unit_test_teardown(test_behind_job, teardown),
+                cmocka_unit_test_teardown(test_commit_time, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
