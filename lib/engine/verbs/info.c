@@ -332,4 +332,4 @@ static void stats(struct engine *engine, struct request *request) {
 }
 
 const struct verb verb_stats = {
-        .own_size = sizeof(struct asked), .deinit = stats_deinit, .start = stats};
+        .own_size = sizeof(struct asked), .deinit = stats_deinit, .start = stats, .looks = true};

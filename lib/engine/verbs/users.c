@@ -314,4 +314,4 @@ static void start(struct engine *engine, struct request *request) {
 }
 
 const struct verb verb_users = {
-        .own_size = sizeof(struct walk), .deinit = users_deinit, .start = start};
+        .own_size = sizeof(struct walk), .deinit = users_deinit, .start = start, .looks = true};

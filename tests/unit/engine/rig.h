@@ -130,7 +130,7 @@ enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct 
 void erig_do_all(struct erig *r, struct engine_request *q, struct answer *a, size_t n);
 uint64_t erig_stat(struct erig *r, const char *name);
 /* Until the figure is @least or more. Returns it. For what the engine does in the background; to ask
- * is a turn of the engine thread, so nothing is lost by asking again at once. */
+ * waits for the engine thread's turn, or a layer of its step, so nothing is lost by asking again at once. */
 uint64_t erig_wait_stat(struct erig *r, const char *name, uint64_t least);
 /* Several, of one moment. */
 void erig_stats(struct erig *r, const char *const *names, uint64_t *values, size_t n);

@@ -248,6 +248,10 @@ static void test_looks(void **state) {
         check_look(&q, ENGINE_OWNER);
         q = (struct engine_request){.verb = ENGINE_USAGE};
         check_look(&q, ENGINE_USED);
+        q = (struct engine_request){.verb = ENGINE_STATS};
+        check_look(&q, ENGINE_STATS_RESULT);
+        q = (struct engine_request){.verb = ENGINE_USERS};
+        check_look(&q, ENGINE_USERS_RESULT);
         /* What cannot be answered is refused as soon. */
         q = (struct engine_request){.verb = ENGINE_GET, .conv_id = id + 1000};
         check_look(&q, ENGINE_ERROR);
