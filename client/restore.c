@@ -290,10 +290,11 @@ static int read_archive(struct reader *x, struct err *e) {
                 uint8_t block[TAR_BLOCK];
                 int r = read_bytes(x, block, sizeof(block), e);
 
-                if (r == 0)
-                        r = tar_read_header(&entry, block, e);
                 if (r < 0)
                         return r;
+                r = tar_read_header(&entry, block, e);
+                if (r < 0)
+                        return err_wrap(e, r, "the backup is damaged, or none");
                 if (entry.kind == TAR_END)
                         return read_end(x, e);
                 if (entry.kind == TAR_PAX) {

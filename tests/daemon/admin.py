@@ -220,7 +220,8 @@ def backup(daemon, folder):
     target = pathlib.Path(other.state)
     for name, data in spoilt(archive):
         pathlib.Path(folder, 'spoilt.tar').write_bytes(data)
-        daemon.run('admin', 'restore', f'{folder}/spoilt.tar', other.state, status=1)
+        said = daemon.command('admin', 'restore', f'{folder}/spoilt.tar', other.state, text=True)
+        need(said.returncode == 1 and 'the backup' in said.stderr, f'{name}: {said.returncode} {said.stderr}')
         need(not target.exists() and not list(pathlib.Path(folder).glob('other.state*')), f'{name}: something is left')
     daemon.run('admin', 'restore', str(archive), daemon.state, status=4)
     target.mkdir(mode=0o755)
@@ -254,7 +255,8 @@ def backup_with_memory(daemon, folder):
     for name, spoilt_data in (('cut', data[:WIDTH + 5000]), ('flipped', data[:WIDTH + 99] + bytes([data[WIDTH + 99] ^ 1]) + data[WIDTH + 100:]),
                               ('no manifest of it', data.replace(b'"records":', b'"recorde":'))):
         pathlib.Path(folder, 'spoilt.tar').write_bytes(spoilt_data)
-        daemon.run('admin', 'restore', f'{folder}/spoilt.tar', other.state, status=1)
+        said = daemon.command('admin', 'restore', f'{folder}/spoilt.tar', other.state, text=True)
+        need(said.returncode == 1 and 'the backup' in said.stderr, f'{name}: {said.returncode} {said.stderr}')
         need(not list(pathlib.Path(folder).glob('memory.state*')), f'{name}: something is left')
     need('of memory' in daemon.run('admin', 'restore', str(archive), other.state), 'restore')
     need(os.stat(f'{other.state}/spill').st_mode & 0o777 == 0o700, 'memory is for its owner alone')
