@@ -397,8 +397,9 @@ const struct logged_info logged_table[] = {
                 .fields = "CONFAB_ERROR CONFAB_UID CONFAB_ACTOR_UID CONFAB_TENANT "
                           "CONFAB_PID",
                 .subject = "A connection was refused",
-                .text = "The user has as many connections as allowed, or there are as "
-                        "many as can be. The client was told the reason."},
+                .text = "The user has as many connections as allowed, there are as many "
+                        "as can be, or the service cannot start: the message tells "
+                        "which. The client was told it."},
         EVENT(HELLO_REFUSED) = {.name = "hello-refused",
                 .id = "23257e79e51747cfae70b224527450e2",
                 .level = LOG_INFO,
