@@ -22,8 +22,7 @@ const struct cli_command cmd_admin = {
         .name = "admin",
         .purpose = CLI_PURPOSE_RUN,
         .summary = "Look after the daemon and all of its users",
-        .help = "For root and the members of the daemon's admin-group. What is done, not what is "
-                "looked at, "
-                "is a line in the daemon's journal.",
+        .help = "For root, the user whom the daemon runs as, and the members of its admin-group. "
+                "What is done, not what is looked at, is a line in the daemon's journal.",
         .commands = commands,
 };

@@ -86,7 +86,7 @@ enum confab_verb {
         CONFAB_TOKENIZE,
         CONFAB_MODEL_INFO,
         CONFAB_STATS,
-        CONFAB_PUBLISH, /* for root and the daemon's admin group */
+        CONFAB_PUBLISH, /* for administrators */
         CONFAB_EXPORT,  /* see confab_export() */
         CONFAB_IMPORT,  /* see confab_import() */
         CONFAB_CARRY,   /* write the turns anew with the tokens of the daemon's model */
@@ -95,16 +95,16 @@ enum confab_verb {
         CONFAB_ATTACH,
         CONFAB_WATCH, /* be told what happens to conversations, until it is cancelled */
         CONFAB_FIND, /* the conversation that begins like `messages` for longest; or how far one does */
-        /* For root and the daemon's admin group; others get "permission". */
+        /* For administrators: root, the user whom the daemon runs as, and its admin group. Others get "permission". */
         CONFAB_SETTINGS,    /* what the daemon runs with, and where that was given */
         CONFAB_USERS,       /* what each user has and does */
         CONFAB_ACT_ON_USER, /* user_act, on all that a user or a tenant has */
         CONFAB_DRAIN, /* take no new work, and answer when all is on disk; or (off) take work again */
         CONFAB_BACKUP, /* all conversations of all users as a tar archive, in chunks; see confab_backup() */
-        /* Limits and their use: the own ones; for root and the daemon's admin group those of anybody, and
+        /* Limits and their use: the own ones; for administrators those of anybody, and
          * changes of them */
         CONFAB_QUOTA,
-        /* For root and the daemon's admin group: read all that is on disk and compare it with its checksums and the
+        /* For administrators: read all that is on disk and compare it with its checksums and the
          * register's rules, while everybody goes on. Progress comes before the result. */
         CONFAB_CHECK
 };
@@ -391,8 +391,8 @@ struct confab_request {
         /* find, beside messages and tools (that hold from the beginning): of conversations that fit
          * equally well, those of this session; or NULL. */
         const char *session;
-        /* update: whether its memory stays in RAM for longest. To pin is for root, the admin group, and the user
-         * whom the daemon runs as; others get "permission". */
+        /* update: whether its memory stays in RAM for longest. To pin is for administrators; others get
+         * "permission". */
         bool has_pinned, pinned;
         bool reset_sampling; /* update: the defaults that `sampling` does not set are the daemon's again */
         /* act_on_user: whom, has_uid is set; users: only this user and tenants of this user. */
@@ -407,7 +407,7 @@ struct confab_request {
         bool has_timeout;
         uint64_t timeout_usec;
         /* quota: whose limits; NULL: the own ones, which everybody may see. For other subjects, and for the fields
-         * below, others than root and the admin group get "permission". */
+         * below, others than administrators get "permission". */
         const struct confab_quota_subject *quota_subject;
         /* quota: overrides to set or clear, of quota_subject, which must be given: [n_quota_changes], each limit
          * once. All are made, or none. They hold at once, and survive a restart. The result has the subject's limits after it. */
@@ -420,8 +420,8 @@ struct confab_request {
         bool has_rate;
         uint64_t rate;
         bool with_memory; /* backup: the memory that is on disk, too */
-        /* stats: the users as well, of whom others than root, the admin group and the user whom the daemon runs as see
-         * themselves alone. These may also name one (has_uid, uid, tenant), and get what that one would; others get "permission". */
+        /* stats: the users as well, of whom others than administrators see themselves alone. Administrators may also name
+         * one (has_uid, uid, tenant), and get what that one would; others get "permission". */
         bool want_users;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
@@ -938,7 +938,7 @@ CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, conf
 typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
 CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
         confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
-/* For root and the daemon's admin group: write a backup of all conversations of all users, a tar archive, as
+/* For administrators: write a backup of all conversations of all users, a tar archive, as
  * confab_export_stream() writes an export; @r has what is wanted of it (with_memory). @ret may be NULL. */
 CONFAB_PUBLIC int confab_backup_stream(struct confab *c, const struct confab_request *r,
         confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);

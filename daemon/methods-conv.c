@@ -216,7 +216,7 @@ int method_update(
         int r = methods_take_sampling(in->update->sampling, &out->sampling, e);
 
         /* A pin decides whose memory makes room for others'. To take one back is the owner's in any case. */
-        if (in->update->pinned && !methods_sees_all_figures(p))
+        if (in->update->pinned && !p->admin)
                 return err_set(e, ERR_PERMISSION,
                         "only root, the admin group and the user whom the daemon runs as pin "
                         "conversations");

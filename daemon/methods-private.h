@@ -4,7 +4,6 @@
 #include "daemon/methods.h"
 #include "daemon/reply.h"
 #include "daemon/scratch.h"
-#include <unistd.h>
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
  * the answer is this error. Pointers in @out may borrow from @in; `results`, `calls`, `messages`,
@@ -56,10 +55,6 @@ int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t
 int methods_put_results(struct scratch *s, const struct engine_result *results, size_t n,
         Confab__V1__ToolResult ***ret, size_t *ret_n, struct err *e);
 
-/* May the peer see all figures of Stats, those of other users among them? */
-static inline bool methods_sees_all_figures(const struct peer *p) {
-        return p->admin || (!p->acts && p->uid == geteuid());
-}
 /* The answer to Stats. */
 void methods_send_stats(struct request *r, const struct engine_event *in);
 /* What the daemon knows of all users, for a walk of the engine: @out->known is allocated, and freed by the caller.

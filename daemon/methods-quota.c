@@ -7,8 +7,7 @@
  *                      └──────────────────────────────────────────────────────────────────────────────┤
  *          answer ←── ENGINE_USAGE ←── [the groups of a user whom the daemon does not know] ←─────────┘
  *
- * 1. Everybody sees the own limits. Anything else is for administrators: root and the admin group, not for themselves as
- *    somebody else.
+ * 1. Everybody sees the own limits. Anything else is for administrators (peer.h), not for themselves as somebody else.
  * 2. A change is in force, and in the journal, when it is answered; also if the peer has gone meanwhile.
  * 3. While the user database is asked, further messages of the peer wait (conn_hold()), as for Hello.
  */

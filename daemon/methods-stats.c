@@ -2,8 +2,7 @@
 /*
  * Stats: who is told what.
  *
- * 1. Figures, histograms and rates are those of all users for root, the admin group, and the user whom the daemon runs as;
- *    for all others their own (I6). `own` and `own_rates` are everybody's own.
+ * 1. Figures, histograms and rates are those of all users for administrators (peer.h); for all others their own (I6). `own` and `own_rates` are everybody's own.
  * 2. Those who see everything may name a user, and are answered what that user would be.
  * 3. Of a user is counted by the engine what its requests took (engine/request/meters.c), and here what was done for the
  *    user's connections (users.h). The first has bounds of its own: where a user's meter was dropped, since_usec is later.
@@ -35,7 +34,7 @@ static int take_user(const struct peer *p, const Confab__V1__Stats *m, struct en
         if (tenant && strlen(tenant) > ENGINE_NAME_MAX)
                 return err_set(
                         e, ERR_INVALID, "tenant: a label has at most %d bytes", ENGINE_NAME_MAX);
-        if (!methods_sees_all_figures(p) && (tenant || m->uid != p->owner))
+        if (!p->admin && (tenant || m->uid != p->owner))
                 return err_set(e, ERR_PERMISSION,
                         "only root, the admin group and the user whom the daemon runs as see the "
                         "figures of others");
@@ -53,7 +52,7 @@ int method_stats(
         if (r < 0)
                 return r;
         out->want_meters = true;
-        out->want_users = m->with_users && !m->has_uid && methods_sees_all_figures(p);
+        out->want_users = m->with_users && !m->has_uid && p->admin;
         return out->want_users ? methods_take_known(p->daemon, out, e) : 0;
 }
 
@@ -258,7 +257,7 @@ static int put_all(struct scratch *s, struct request *r, const struct engine_eve
         static const struct user nobody;
         const struct engine_meters *meters = in->stats.meters;
         const struct user *user = r->peer->user;
-        bool all = !r->one_user && methods_sees_all_figures(r->peer);
+        bool all = !r->one_user && r->peer->admin;
         int n;
 
         if (r->one_user && meters)

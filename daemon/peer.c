@@ -13,6 +13,7 @@
 #include <event2/event.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* The most groups of a peer that are searched for the admin group. The kernel allows 65536, but a
  * login has tens. */
@@ -124,7 +125,7 @@ static int identify(struct peer *p, int fd, struct err *e) {
         p->owner = cred.uid;
         p->pid = cred.pid;
         n = read_groups(fd, cred.gid, gids);
-        p->admin = cred.uid == 0 || in_group(gids, n, d->admin_gid);
+        p->admin = cred.uid == 0 || cred.uid == geteuid() || in_group(gids, n, d->admin_gid);
         r = users_join(&d->users, p->owner, &p->user, e);
         if (r < 0)
                 return r;

@@ -17,10 +17,11 @@ struct peer {
         struct list link; /* in daemon->peers */
         uint32_t uid;     /* SO_PEERCRED */
         int32_t pid;
-        uint64_t owner;    /* whose requests it sends: the uid, until Hello names another */
-        char *tenant;      /* the label that Hello named, owned, or NULL */
-        bool acts;         /* for another owner than the uid */
-        bool admin;        /* root, or in the admin group; not if it acts for another */
+        uint64_t owner; /* whose requests it sends: the uid, until Hello names another */
+        char *tenant;   /* the label that Hello named, owned, or NULL */
+        bool acts;      /* for another owner than the uid */
+        /* Root, the user whom the daemon runs as, or in the admin group; not if it acts for another. */
+        bool admin;
         struct user *user; /* of the owner */
         bool counted;      /* among its user's connections */
         bool refused;      /* lingers, and was never counted */

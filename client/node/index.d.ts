@@ -446,7 +446,7 @@ export interface QuotaChange {
   none?: boolean;
   clear?: boolean;
 }
-/** Without fields: the own limits. All else is for root and the daemon's admin group. */
+/** Without fields: the own limits. All else is for root, the user whom the daemon runs as, and its admin group. */
 export interface QuotaFields {
   subject?: QuotaSubject;
   changes?: QuotaChange[];
@@ -678,7 +678,7 @@ export class Client {
   watch(fields?: WatchFields, options?: Options): Watching;
   find(fields: FindFields, options?: Options): Promise<Found>;
 
-  // For root and the daemon's admin group.
+  // For root, the user whom the daemon runs as, and its admin group.
   settings(options?: Options): Promise<SettingsResult>;
   users(fields?: UsersFields, options?: Options): Promise<UsersResult>;
   actOnUser(fields: ActOnUserFields, options?: Options): Promise<UserActed>;

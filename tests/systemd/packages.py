@@ -133,6 +133,7 @@ def check_user(box):
     need(names(box, 'anna') == ['mine'] and names(box, 'bob') == [], 'the command does not find the daemon of its user')
     need(box.run('systemctl', '--user', 'is-active', 'confabd.service', user='anna') == 'active\n', 'who has answered?')
     box.run('systemctl', '--user', 'reload', 'confabd.service', user='anna')
+    need('confab-small' in box.run('confab', 'admin', 'status', user='anna'), 'whose the daemon is may not look after it')
     need(box.path('/home/anna/.local/state/confab/register.db').exists(), 'it has no state of its own')
     folder = f'/run/user/{box.uid("anna")}/confab'
     need(box.ask('stat', '-c', '%a', folder) == '700', f'others may look into {folder}')

@@ -88,12 +88,7 @@ test('conversations are forked, rewound, found, evicted, warmed, carried and pub
   assert.match((await client.evict('a')).residency, /spilled|cold/);
   assert.equal((await client.warm('a')).residency, 'resident');
   assert.notEqual((await client.carry('a')).carried, true);
-  const published = client.publish('a', { atTurn: 1 });
-  if (process.getuid() === 0) {
-    assert((await published).nPublished > 0);
-  } else {
-    await assert.rejects(published, { code: 'permission' });
-  }
+  assert((await client.publish('a', { atTurn: 1 })).nPublished > 0);
   await client.cancel('a'); // does nothing, which is no error
 });
 
@@ -149,14 +144,10 @@ test('the model and the figures of the daemon', async (t) => {
   const conversations = limits.find(({ name }) => name === 'max-conversations');
   assert.deepEqual([conversations.value, conversations.used, conversations.origin], [10000n, 0n, 'setting']);
   assert.equal(limits.find(({ name }) => name === 'max-user-tokens').value, undefined);
-  if (process.getuid() === 0) {
-    const subject = { uid: 54321, tenant: 'pat' };
-    const changed = await client.quota({ subject, changes: [{ name: 'max-user-tokens', value: 5n }] });
-    assert.deepEqual(changed.limits.filter(({ origin }) => origin === 'tenant').map(({ value }) => value), [5n]);
-    assert.equal((await client.quota({ overrides: true })).limits[0].subject.tenant, 'pat');
-  } else {
-    await assert.rejects(client.quota({ overrides: true }), { code: 'permission' });
-  }
+  const subject = { uid: 54321, tenant: 'pat' };
+  const changed = await client.quota({ subject, changes: [{ name: 'max-user-tokens', value: 5n }] });
+  assert.deepEqual(changed.limits.filter(({ origin }) => origin === 'tenant').map(({ value }) => value), [5n]);
+  assert.equal((await client.quota({ overrides: true })).limits[0].subject.tenant, 'pat');
 });
 
 test('a watch tells what happens, and goes on behind a cursor', async (t) => {
@@ -227,7 +218,7 @@ test('what is no request is refused before it is sent, with the name of the fiel
   await assert.rejects(connect({ socket: 'x' }), { code: 'invalid' });
 });
 
-test('an administrator has what is on disk checked, and takes it along', { skip: process.getuid() !== 0 && 'needs root' }, async (t) => {
+test('an administrator has what is on disk checked, and takes it along', async (t) => {
   const client = await (await startDaemon(t)).connect();
   t.after(() => client.disconnect());
   await client.open({ name: 'trip' });

@@ -184,8 +184,8 @@ def carry(conversation: Conversation, *,
 
 def publish(conversation: Conversation, *, at_turn: Optional[int] = None,
             off: bool = False) -> Call[NoReturn, pb.Conversation]:
-    """Shares the memory of its beginning with all users, or with `off` no longer. For root and the daemon's
-    admin group."""
+    """Shares the memory of its beginning with all users, or with `off` no longer. For root, the
+    user whom the daemon runs as, and its admin group."""
     return _conversation('publish', pb.Publish(conversation=_ref(conversation), at_turn=at_turn, off=off))
 
 
@@ -361,7 +361,8 @@ def quota(subject: Union[pb.QuotaSubject, Fields, None] = None,
           cursor: Optional[str] = None, limit: Optional[int] = None) -> Call[NoReturn, pb.Quotas]:
     """Limits and their use: the own ones, or those of `subject` (uid, tenant, all_tenants, gid). `changes` sets
     overrides of the subject: the limits' names with a number, 'none' (no limit) or None (no override). `overrides`
-    lists all there are, a page at a time. All but the own limits is for root and the daemon's admin group."""
+    lists all there are, a page at a time. All but the own limits is for root, the user whom the
+    daemon runs as, and its admin group."""
     if subject is not None and not isinstance(subject, pb.QuotaSubject):
         subject = pb.QuotaSubject(**subject)
     body = pb.Quota(subject=subject, changes=[_change(name, to) for name, to in (changes or {}).items()],

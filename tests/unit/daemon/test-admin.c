@@ -5,6 +5,8 @@
 #include "service/log.h"
 #include <sys/mman.h>
 
+#define OTHER_UID 54321
+
 static struct peer *only_peer(struct fixture *f) {
         assert_int_equal(f->d->n_peers, 1);
         return list_entry(f->d->peers.next, struct peer, link);
@@ -82,6 +84,27 @@ static void test_permission(void **state) {
         expect_error(&w, send_check(&w, false, 0), "permission", false);
         assert_int_equal(fake.n, 0);
         wire_close(&w);
+}
+
+/* The user whom the daemon runs as needs no group: a daemon of one's own is looked after by its owner. */
+static void test_own_user(void **state) {
+        struct fixture *f = *state;
+        const bool root = geteuid() == 0;
+        struct wire w;
+
+        if (root) {
+                assert_int_equal(chown(f->dir, OTHER_UID, OTHER_UID), 0);
+                assert_int_equal(chown(f->socket, OTHER_UID, OTHER_UID), 0);
+                assert_int_equal(seteuid(OTHER_UID), 0);
+        }
+        assert_int_equal(f->d->admin_gid, UINT32_MAX);
+        fixture_client(f, &w);
+        assert_int_equal(only_peer(f)->uid, geteuid());
+        (void)send_users(&w, 0, 0, NULL);
+        fixture_wait_requests(f, 1);
+        wire_close(&w);
+        if (root)
+                assert_int_equal(seteuid(0), 0);
 }
 
 static const Confab__V1__Setting *find(const Confab__V1__SettingsResult *m, const char *name) {
@@ -420,6 +443,7 @@ static void test_failed_change(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_permission),
+                daemon_test(test_own_user),
                 daemon_test_closed(test_settings),
                 daemon_test_closed(test_users),
                 daemon_test_closed(test_bad_users),
