@@ -324,6 +324,7 @@ static void find_sources(struct pressure_watch *w, struct event_base *base, cons
         const char *manager = getenv("MEMORY_PRESSURE_WATCH");
         struct source *first = &w->sources[0], *second = &w->sources[1];
         char path[2 * MACHINE_PATH_MAX];
+        struct stat st;
 
         if (manager && strcmp(manager, "/dev/null") == 0)
                 return;
@@ -331,13 +332,16 @@ static void find_sources(struct pressure_watch *w, struct event_base *base, cons
                 first->origin = PRESSURE_OF_MANAGER;
                 if (set_manager(first, base, manager, &w->problem) == 0) {
                         w->problem = (struct err){0};
-                        return;
+                        /* A file is that of our group. Others tell of all that there is to tell of. */
+                        if (stat(manager, &st) < 0 || !S_ISREG(st.st_mode))
+                                return;
+                } else {
+                        reset(first);
+                        (void)err_wrap(&w->problem, -(int)w->problem.code,
+                                "MEMORY_PRESSURE_WATCH=%s", manager);
                 }
-                reset(first);
-                (void)err_wrap(
-                        &w->problem, -(int)w->problem.code, "MEMORY_PRESSURE_WATCH=%s", manager);
         }
-        if (machine_pressure_file(root, path, sizeof(path)))
+        if (!first->name[0] && machine_pressure_file(root, path, sizeof(path)))
                 watch_file(first, base, PRESSURE_OF_GROUP, path);
         snprintf(path, sizeof(path), "%s%s", root ? root : "", SYSTEM_FILE);
         watch_file(second, base, PRESSURE_OF_SYSTEM, path);

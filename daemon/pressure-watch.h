@@ -5,7 +5,9 @@
  *
  * 1. The service manager's protocol: $MEMORY_PRESSURE_WATCH names a file, FIFO or socket, and the
  *    data of $MEMORY_PRESSURE_WRITE is written to it (https://systemd.io/MEMORY_PRESSURE).
- *    "/dev/null" turns watching off. If this works, nothing else is watched.
+ *    "/dev/null" turns watching off. If a FIFO or socket works, nothing else is watched. A file is
+ *    that of our own cgroup (systemd 254 and later), and tells nothing of a machine whose memory
+ *    others take: the system's file is watched beside it.
  * 2. Otherwise the memory.pressure file of our own cgroup, and /proc/pressure/memory of the whole
  *    system (Linux Documentation/accounting/psi.rst): with a trigger, which requires the right to
  *    write the file, or by reading the file every PRESSURE_WINDOW_USEC. If our cgroup is the root

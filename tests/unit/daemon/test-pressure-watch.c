@@ -258,6 +258,27 @@ static int root_teardown(void **state) {
         return system(cmd) | teardown(state);
 }
 
+/* The service manager names a file, as systemd 254 and later do: that of our group. The system's counts beside it. */
+static void test_system_beside_manager(void **state) {
+        struct watcher *t = *state;
+        struct stalls s;
+
+        make_stalls(&s, t->root, "/proc/pressure/memory", 5000000);
+        setenv("MEMORY_PRESSURE_WATCH", "/proc/pressure/memory", 1);
+        setenv("MEMORY_PRESSURE_WRITE", "c29tZSAyMDAwMDAgMjAwMDAwMAA=", 1);
+        start(t);
+        if (pressure_watch_problem(t->w)->code != ERR_NONE)
+                print_message(
+                        "this kernel takes no trigger: %s\n", pressure_watch_problem(t->w)->msg);
+        else
+                assert_non_null(
+                        strstr(pressure_watch_source(t->w), "manager's /proc/pressure/memory"));
+        assert_non_null(strstr(pressure_watch_source(t->w), t->root));
+        set_total(&s, 5000000 + PRESSURE_STALL_USEC);
+        assert_true(pressure_watch_look(t->w, true, &last));
+        end_stalls(&s);
+}
+
 /* What was before the start is never told, nor what was told already; of both files. */
 static void test_stalls_count_from_the_start(void **state) {
         struct watcher *t = *state;
@@ -556,6 +577,8 @@ int main(void) {
                 watch_test(test_off),
                 watch_test(test_bad_words),
                 watch_test(test_kernel),
+                cmocka_unit_test_setup_teardown(
+                        test_system_beside_manager, root_setup, root_teardown),
                 cmocka_unit_test_setup_teardown(
                         test_stalls_count_from_the_start, root_setup, root_teardown),
                 cmocka_unit_test_setup_teardown(
