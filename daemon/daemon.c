@@ -266,7 +266,7 @@ static int take_trusted(struct daemon *d, struct err *e) {
 
 /* @before: a copy of the settings, or SETTINGS_NULL where there was no memory for one. */
 static void tell_reloaded(const struct daemon *d, const struct settings *before) {
-        char names[512] = "";
+        char names[CONF_NAMES_SIZE] = "";
         size_t n = 0;
 
         if (before->state)
@@ -287,19 +287,19 @@ static void take_settings(struct daemon *d) {
 
 void daemon_reload(struct daemon *d) {
         _cleanup_(settings_deinit) struct settings before = SETTINGS_NULL;
-        const char *ignored = NULL;
+        char waiting[CONF_NAMES_SIZE];
         struct err e;
 
         notify_reloading();
         (void)settings_copy(&before, d->settings, NULL);
-        if (settings_reload(d->settings, d->argc, d->argv, &ignored, &e) < 0) {
+        if (settings_reload(d->settings, d->argc, d->argv, waiting, sizeof(waiting), &e) < 0) {
                 LOG_ERROR(LOGGED_RELOAD_REFUSED, &e, "settings stay as they were");
         } else {
                 take_settings(d);
                 tell_reloaded(d, &before);
-                if (ignored)
-                        LOG_FIELDS(LOGGED_NEEDS_RESTART, ({"CONFAB_SETTING", ignored, 0}),
-                                "%s takes effect after a restart", ignored);
+                if (*waiting)
+                        LOG_FIELDS(LOGGED_NEEDS_RESTART, ({"CONFAB_SETTING", waiting, 0}),
+                                "settings that wait for a restart: %s", waiting);
         }
         notify_ready();
 }

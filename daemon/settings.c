@@ -10,9 +10,9 @@ int settings_load(struct settings *ret, int argc, char *const *argv, enum conf_a
         return conf_load(&settings_conf, ret, argc, argv, ret_action, e);
 }
 
-int settings_reload(
-        struct settings *s, int argc, char *const *argv, const char **ret_ignored, struct err *e) {
-        return conf_reload(&settings_conf, s, argc, argv, ret_ignored, e);
+int settings_reload(struct settings *s, int argc, char *const *argv, char *ret_waiting, size_t size,
+        struct err *e) {
+        return conf_reload(&settings_conf, s, argc, argv, ret_waiting, size, e);
 }
 
 int settings_copy(struct settings *ret, const struct settings *s, struct err *e) {

@@ -54,10 +54,9 @@ int settings_init(struct settings *ret, struct err *e);
  * @ret is SETTINGS_NULL before; untouched on failure: -ERR_INVALID, -ERR_SYS, -ERR_NOMEM. */
 int settings_load(struct settings *ret, int argc, char *const *argv, enum conf_action *ret_action,
         struct err *e);
-/* As at start, but only reloadable settings of @s change. *ret_ignored: the name of a setting that
- * was changed in the file but needs a restart, or NULL. */
-int settings_reload(
-        struct settings *s, int argc, char *const *argv, const char **ret_ignored, struct err *e);
+/* As at start, but only reloadable settings of @s change: conf_reload(). */
+int settings_reload(struct settings *s, int argc, char *const *argv, char *ret_waiting, size_t size,
+        struct err *e);
 /* @ret is SETTINGS_NULL before; untouched on failure (-ERR_NOMEM). */
 int settings_copy(struct settings *ret, const struct settings *s, struct err *e);
 void settings_deinit(struct settings *s);

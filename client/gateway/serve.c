@@ -127,22 +127,23 @@ static void tell_reloaded(const struct serve *serve, const struct gateway_config
 static void reload(struct serve *serve) {
         _cleanup_(gateway_config_deinit) struct gateway_config before = GATEWAY_CONFIG_NULL;
         bool is_copied;
-        const char *ignored = NULL;
+        char waiting[CONF_NAMES_SIZE];
         struct gateway_options options;
         struct err e;
 
         notify_reloading();
         is_copied = conf_copy(&gateway_conf, &before, serve->config, NULL) == 0;
-        if (conf_reload(&gateway_conf, serve->config, serve->argc, serve->argv, &ignored, &e) < 0) {
+        if (conf_reload(&gateway_conf, serve->config, serve->argc, serve->argv, waiting,
+                    sizeof(waiting), &e) < 0) {
                 LOG_ERROR(LOGGED_RELOAD_REFUSED, &e, "settings stay as they were");
         } else {
                 log_set_level((int)serve->config->log_level);
                 options = options_of(serve);
                 gateway_take_options(serve->gateway, &options);
                 tell_reloaded(serve, is_copied ? &before : NULL);
-                if (ignored)
-                        LOG_FIELDS(LOGGED_NEEDS_RESTART, ({"CONFAB_SETTING", ignored, 0}),
-                                "%s takes effect after a restart", ignored);
+                if (*waiting)
+                        LOG_FIELDS(LOGGED_NEEDS_RESTART, ({"CONFAB_SETTING", waiting, 0}),
+                                "settings that wait for a restart: %s", waiting);
         }
         if (take_tokens(serve, &e) < 0)
                 LOG_ERROR(LOGGED_TOKENS_REFUSED, &e, "tokens stay as they were");

@@ -138,6 +138,14 @@ static int print_size(struct buf *out, uint64_t v) {
         return buf_printf(out, "%llu", (unsigned long long)v);
 }
 
+static int print_duration(struct buf *out, uint64_t usec) {
+        if (usec % 1000000 == 0)
+                return buf_printf(out, "%llus", (unsigned long long)(usec / 1000000));
+        if (usec % 1000 == 0)
+                return buf_printf(out, "%llums", (unsigned long long)(usec / 1000));
+        return buf_printf(out, "%lluus", (unsigned long long)usec);
+}
+
 int conf_print_value(struct buf *out, const void *settings, const struct setting *t) {
         const void *at = (const char *)settings + t->offset;
         const char *text;
@@ -158,9 +166,7 @@ int conf_print_value(struct buf *out, const void *settings, const struct setting
         case SETTING_SIZE:
                 return print_size(out, v);
         case SETTING_DURATION:
-                if (v % 1000000 == 0)
-                        return buf_printf(out, "%llus", (unsigned long long)(v / 1000000));
-                return buf_printf(out, "%lluus", (unsigned long long)v);
+                return print_duration(out, v);
         case SETTING_CHOICE:
                 for (const struct setting_choice *c = t->choices; c->word; c++)
                         if (c->value == v)

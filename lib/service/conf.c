@@ -407,10 +407,15 @@ bool conf_same(const void *a, const void *b, const struct setting *t) {
         return same_text(text[0], text[1]);
 }
 
-/* Take over what may change; returns the name of something else that differs, or NULL. */
-static const char *take_reloadable(const struct conf *conf, void *settings, void *fresh) {
-        const char *ignored = NULL;
+static void add_name(char *names, size_t size, const char *name) {
+        size_t n = strlen(names);
 
+        (void)snprintf(names + n, size - n, "%s%s", n > 0 ? ", " : "", name);
+}
+
+/* Take over what may change. @waiting gets the names of what else differs. */
+static void take_reloadable(
+        const struct conf *conf, void *settings, void *fresh, char *waiting, size_t size) {
         for (size_t i = 0; i < conf->n; i++) {
                 const struct setting *t = &conf->table[i];
                 bool same = conf_same(settings, fresh, t);
@@ -421,27 +426,27 @@ static const char *take_reloadable(const struct conf *conf, void *settings, void
                 if (same)
                         continue;
                 if (!t->reloadable)
-                        ignored = t->name;
+                        add_name(waiting, size, t->name);
                 else if (is_text(t))
                         swap_texts(text_at(settings, t), text_at(fresh, t));
                 else
                         *number_at(settings, t) = *number_at(fresh, t);
         }
-        return ignored;
 }
 
 int conf_reload(const struct conf *conf, void *settings, int argc, char *const *argv,
-        const char **ret_ignored, struct err *e) {
+        char *ret_waiting, size_t size, struct err *e) {
         _cleanup_(freep) void *fresh = calloc(1, conf->size);
         enum conf_action action;
         int r;
 
+        *ret_waiting = '\0';
         if (!fresh)
                 return err_set(e, ERR_NOMEM, "no memory for settings");
         r = conf_load(conf, fresh, argc, argv, &action, e);
         if (r < 0)
                 return r;
-        *ret_ignored = take_reloadable(conf, settings, fresh);
+        take_reloadable(conf, settings, fresh, ret_waiting, size);
         conf_deinit(conf, fresh);
         return 0;
 }

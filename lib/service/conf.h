@@ -81,10 +81,10 @@ int conf_init(const struct conf *conf, void *settings, struct err *e);
  * @ret is untouched on failure: -ERR_INVALID, -ERR_SYS, -ERR_NOMEM. */
 int conf_load(const struct conf *conf, void *ret, int argc, char *const *argv,
         enum conf_action *ret_action, struct err *e);
-/* As at start, but only reloadable settings change. *ret_ignored: the name of a setting that
- * was changed in the file but needs a restart, or NULL. */
+/* As at start, but only reloadable settings change. @ret_waiting: the names of those that were changed in the files and wait
+ * for a restart, as "a, b", cut to @size bytes, which are 1 or more; "": none. It is "" on failure, too. */
 int conf_reload(const struct conf *conf, void *settings, int argc, char *const *argv,
-        const char **ret_ignored, struct err *e);
+        char *ret_waiting, size_t size, struct err *e);
 /* @ret is all zeroes before; untouched on failure (-ERR_NOMEM). */
 int conf_copy(const struct conf *conf, void *ret, const void *settings, struct err *e);
 /* All zeroes afterwards. */
@@ -114,6 +114,8 @@ int conf_each_file(
  * The word has *ret_size bytes and no NUL behind it. */
 const char *conf_next_word(const char **at, size_t *ret_size);
 
+/* Enough for most lists of names. */
+#define CONF_NAMES_SIZE 512
 /* The names of the settings that have another value in @after than in @before, as "a, b", cut to @size bytes; returns how many
  * they are. */
 size_t conf_list_changes(

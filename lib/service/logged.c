@@ -61,13 +61,13 @@ const struct logged_info logged_table[] = {
                 .level = LOG_ERR,
                 .fields = "CONFAB_ERROR",
                 .subject = "The settings have a mistake",
-                .text = "The message names the file, the line and the setting. A service that was "
-                        "to "
-                        "start does not; one that was to reload goes on with the settings that it "
-                        "had.\n\nMend the line; \"--check-settings\" with the flags of the unit "
-                        "looks "
-                        "whether the settings can be taken. The next client, or \"systemctl "
-                        "start\", tries again."},
+                .text = "The message names the file, the line and the setting, or why a file "
+                        "cannot be read. A service that was to start does not; one that was to "
+                        "reload goes on with the settings that it had.\n\nMend the line, or let "
+                        "the service's user read the file (\"chmod 644\"). "
+                        "\"--check-settings\" with the flags of the unit looks whether the "
+                        "settings can be taken. The next client, or \"systemctl start\", tries "
+                        "again."},
         EVENT(RELOADED) = {.name = "reloaded",
                 .id = "a5920bbaaa8047508f6dca38855bd7c4",
                 .level = LOG_INFO,
@@ -87,10 +87,10 @@ const struct logged_info logged_table[] = {
                 .id = "c3d018afe64446428c317f5e5929d026",
                 .level = LOG_WARNING,
                 .fields = "CONFAB_SETTING",
-                .subject = "A setting that was changed takes effect after a restart only",
-                .text = "A reload found another value of the setting @CONFAB_SETTING@, "
-                        "which cannot change while the service runs. The value of before "
-                        "holds until the next start.\n\n\"systemctl restart\" takes it. "
+                .subject = "Settings that were changed take effect after a restart only",
+                .text = "A reload found other values of settings that cannot change while "
+                        "the service runs: @CONFAB_SETTING@. The values of before hold "
+                        "until the next start.\n\n\"systemctl restart\" takes them. "
                         "\"confab admin settings\" shows which settings can be reloaded, "
                         "and which wait."},
         EVENT(LOOP_FAILED) = {.name = "loop-failed",

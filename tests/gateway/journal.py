@@ -126,9 +126,9 @@ def test_a_daemon_that_goes(r):
 def test_reload(r):
     """What was changed is named; a mistake is an error, and nothing changes; the request log can be switched off."""
     d = daemon(r)
-    pathlib.Path(r.config).write_text('request-log = off\nlog-level = debug\nlist-page = 7\ncontext = 1024\n', 'utf-8')
+    pathlib.Path(r.config).write_text('request-log = off\nlog-level = debug\nlist-page = 7\ncontext = 1024\nmax-queued = 100\n', 'utf-8')
     d.process.send_signal(signal.SIGHUP)
-    wait_for(d.said, r'info: settings reloaded: list-page, request-log\n.*warning: context takes effect after a restart\n')
+    wait_for(d.said, r'info: settings reloaded: list-page, request-log\n.*warning: settings that wait for a restart: context, max-queued\n')
     before = len(lines(d.said(), r'info: stats of user'))
     native(r, 'stats')
     rig.need(len(lines(d.said(), r'info: stats of user')) == before, d.said())

@@ -115,7 +115,7 @@ def test_link(r):
     r.gateway.process.send_signal(signal.SIGHUP)
     wait_for(lambda: 'settings reloaded' in r.gateway.said())
     rig.need(shown.models()[0] == 200, 'after a reload')
-    rig.need('takes effect after a restart' not in r.gateway.said(), r.gateway.said())
+    rig.need('wait for a restart' not in r.gateway.said(), r.gateway.said())
     r.stop_gateway()
     rig.need(shown.token not in r.gateway_said, 'the token is in the log')
     with open(r.folder + '/out', encoding='ascii') as f:

@@ -101,6 +101,24 @@ static void test_values(void **state) {
         settings_deinit(&s);
 }
 
+/* Durations are shown in the largest unit that leaves no fraction. */
+static void test_durations(void **state) {
+        static const char *const texts[][2] = {
+                {"250ms", "250ms"}, {"50000us", "50ms"}, {"2000ms", "2s"}, {"1min", "60s"}};
+        const struct setting *t = settings_find("hello-timeout", strlen("hello-timeout"));
+
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+                struct settings s = SETTINGS_NULL;
+                struct buf b = BUF_NULL;
+                struct err e;
+
+                assert_int_equal(settings_set(&s, t->name, texts[i][0], &e), 0);
+                assert_int_equal(settings_print_value(&b, &s, t), 0);
+                assert_string_equal((char *)b.data, texts[i][1]);
+                buf_deinit(&b);
+        }
+}
+
 static void test_bad_values(void **state) {
         static const char *const bad[][2] = {{"pool-size", "3X"}, {"pool-size", ""},
                 {"pool-size", "-1"}, {"pool-size", "99999999999999999999"}, {"pool-size", "1"},
@@ -321,37 +339,44 @@ static void test_reload(void **state) {
                 (char *)(uintptr_t) "--max-connections=5", NULL};
         struct settings s = SETTINGS_NULL;
         enum conf_action action;
-        const char *ignored;
+        char waiting[32];
         struct err e;
 
         write_file("max-user-connections = 3\n");
         assert_int_equal(settings_load(&s, 6, argv, &action, &e), 0);
         write_file("max-user-connections = 4\nmax-connections = 77\n");
-        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), 0);
-        assert_null(ignored);
+        assert_int_equal(settings_reload(&s, 6, argv, waiting, sizeof(waiting), &e), 0);
+        assert_string_equal(waiting, "");
         assert_int_equal(s.max_user_connections, 4);
         assert_int_equal(s.max_connections, 5); /* flags win */
         write_file("threads = 4\nmax-user-connections = 6\n");
-        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), 0);
-        assert_string_equal(ignored, "threads");
+        assert_int_equal(settings_reload(&s, 6, argv, waiting, sizeof(waiting), &e), 0);
+        assert_string_equal(waiting, "threads");
         assert_int_equal(s.threads, 0);
         assert_int_equal(s.max_user_connections, 6);
         /* Texts come and go; a user that there is not changes nothing. */
         write_file("max-user-connections = 6\ntrusted-users = root, 54320\n");
-        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), 0);
-        assert_null(ignored);
+        assert_int_equal(settings_reload(&s, 6, argv, waiting, sizeof(waiting), &e), 0);
+        assert_string_equal(waiting, "");
         assert_string_equal(s.trusted_users, "root, 54320");
         write_file("trusted-users = no-such-user\n");
-        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), -ERR_INVALID);
+        assert_int_equal(settings_reload(&s, 6, argv, waiting, sizeof(waiting), &e), -ERR_INVALID);
         assert_non_null(strstr(e.msg, "no-such-user"));
         assert_string_equal(s.trusted_users, "root, 54320");
         write_file("admin-group = adm\nmax-user-connections = 6\n");
-        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), 0);
-        assert_string_equal(ignored, "admin-group");
+        assert_int_equal(settings_reload(&s, 6, argv, waiting, sizeof(waiting), &e), 0);
+        assert_string_equal(waiting, "admin-group");
         assert_null(s.trusted_users);
         assert_null(s.admin_group);
+        /* All that wait, as far as there is room for them. */
+        write_file("admin-group = adm\nthreads = 4\nmax-user-connections = 6\ncontext = 99\n");
+        assert_int_equal(settings_reload(&s, 6, argv, waiting, sizeof(waiting), &e), 0);
+        assert_string_equal(waiting, "threads, context, admin-group");
+        assert_int_equal(settings_reload(&s, 6, argv, waiting, 18, &e), 0);
+        assert_string_equal(waiting, "threads, context,");
         write_file("max-user-connections = 7\nbroken\n");
-        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), -ERR_INVALID);
+        assert_int_equal(settings_reload(&s, 6, argv, waiting, sizeof(waiting), &e), -ERR_INVALID);
+        assert_string_equal(waiting, "");
         assert_int_equal(s.max_user_connections, 6);
         settings_deinit(&s);
 }
@@ -445,6 +470,7 @@ int main(void) {
                 cmocka_unit_test(test_defaults),
                 cmocka_unit_test(test_table_is_sound),
                 cmocka_unit_test(test_values),
+                cmocka_unit_test(test_durations),
                 cmocka_unit_test(test_bad_values),
                 cmocka_unit_test(test_file),
                 cmocka_unit_test(test_file_errors),

@@ -114,20 +114,22 @@ static void test_reload(void **state) {
         char *argv[] = {
                 (char *)(uintptr_t) "confab-gateway", (char *)(uintptr_t) "--config", path, NULL};
         struct gateway_config config;
-        const char *ignored;
+        char waiting[32];
         struct err e;
 
         write_file("allow-origin = http://a\nmax-choices = 2\n");
         assert_int_equal(load(&config, &e, "--config", path, NULL), 0);
         write_file(
                 "allow-origin = http://b\nallow-origin = http://c\nmax-choices = 3\nlisten = /x\n");
-        assert_int_equal(conf_reload(&gateway_conf, &config, 3, argv, &ignored, &e), 0);
+        assert_int_equal(
+                conf_reload(&gateway_conf, &config, 3, argv, waiting, sizeof(waiting), &e), 0);
         assert_string_equal(config.allow_origins, "http://b http://c");
         assert_int_equal(config.max_choices, 3);
-        assert_string_equal(ignored, "listen");
+        assert_string_equal(waiting, "listen");
         assert_string_equal(config.listen, "/run/confab/gateway.sock");
         write_file("tcp = 1.2.3.4:5\n");
-        assert_int_equal(conf_reload(&gateway_conf, &config, 3, argv, &ignored, &e), -ERR_INVALID);
+        assert_int_equal(conf_reload(&gateway_conf, &config, 3, argv, waiting, sizeof(waiting), &e),
+                -ERR_INVALID);
         assert_int_equal(config.max_choices, 3);
         gateway_config_deinit(&config);
         unlink(path);
