@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/err.h"
 #include "client/cli-commands.h"
+#include "client/cli-interrupt.h"
 #include "client/restore.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -56,21 +57,26 @@ struct watching {
         uint64_t size; /* 0: nobody knows */
 };
 
-static void watch(void *userdata, uint64_t n_read) {
+static bool watch(void *userdata, uint64_t n_read) {
         struct watching *w = userdata;
 
         cli_progress_bytes(&w->progress, n_read, w->size);
+        return !cli_interrupted();
 }
 
-/* restore_state(), with progress on a terminal. */
+/* restore_state(), with progress on a terminal. The first SIGINT ends it, and leaves nothing behind. */
 static int restore(struct cli *cli, int fd, const char *dir, const struct restore_owner *owner,
         struct restored *ret, struct err *e) {
         struct watching w = {.size = cli_file_rest(fd)};
+        struct sigaction old;
         int r;
 
+        if (cli_interrupts_catch(&old) < 0)
+                return err_set(e, ERR_SYS, "cannot catch signals");
         cli_progress_init(&w.progress, cli, NULL, "restoring");
         r = restore_state(fd, dir, owner, &(struct restore_watch){watch, &w}, ret, e);
         cli_progress_end(&w.progress);
+        cli_interrupts_release(&old);
         return r;
 }
 
@@ -81,7 +87,7 @@ static int run(struct cli *cli) {
         struct restored restored;
         struct confab_error failure = {};
         struct err e;
-        int status = take_owner(cli, &owner);
+        int status = take_owner(cli, &owner), r;
 
         if (status)
                 return status;
@@ -92,7 +98,8 @@ static int run(struct cli *cli) {
         if (restore(cli, fd, dir, &owner, &restored, &e) < 0) {
                 (void)snprintf(failure.code, sizeof(failure.code), "%s", err_code_name(e.code));
                 (void)snprintf(failure.message, sizeof(failure.message), "%s", e.msg);
-                return cli_fail(cli, &failure);
+                r = cli_fail(cli, &failure);
+                return e.code == ERR_CANCELLED ? CLI_INTERRUPTED : r;
         }
         print(cli, dir, &restored);
         return 0;

@@ -66,16 +66,16 @@ static int read_bytes(struct reader *x, void *dst, size_t n, struct err *e) {
         for (size_t at = 0; at < n;) {
                 ssize_t k = read(x->fd, (char *)dst + at, n - at);
 
-                if (k < 0 && errno == EINTR)
-                        continue;
-                if (k < 0)
+                if (k < 0 && errno != EINTR)
                         return err_set(e, ERR_SYS, "cannot read the backup");
                 if (k == 0)
                         return err_set(e, ERR_FORMAT, "the backup is cut off");
-                at += (size_t)k;
-                x->n_read += (uint64_t)k;
-                if (x->watch)
-                        x->watch->fn(x->watch->userdata, x->n_read);
+                if (k > 0) {
+                        at += (size_t)k;
+                        x->n_read += (uint64_t)k;
+                }
+                if (x->watch && !x->watch->fn(x->watch->userdata, x->n_read))
+                        return err_set(e, ERR_CANCELLED, "interrupted: nothing was restored");
         }
         return 0;
 }

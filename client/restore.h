@@ -12,9 +12,9 @@ struct restore_owner {
         uid_t uid;
         gid_t gid;
 };
-/* Is told how many bytes were read; or NULL. */
+/* Is told how many bytes were read, also when a signal broke off the waiting for more; false ends it with -ERR_CANCELLED. */
 struct restore_watch {
-        void (*fn)(void *userdata, uint64_t n_read);
+        bool (*fn)(void *userdata, uint64_t n_read);
         void *userdata;
 };
 /* What the archive says of itself. */
@@ -25,6 +25,6 @@ struct restored {
 };
 /* Read the archive from @fd to its end, and make the folder @dir of it, which must be missing or empty. It is there as a whole
  * and durable if this returns 0; else it is as it was. -ERR_FORMAT, -ERR_CORRUPT (checksums), -ERR_UNSUPPORTED,
- * -ERR_EXISTS (not empty), -ERR_SYS, -ERR_NOMEM. */
+ * -ERR_EXISTS (not empty), -ERR_SYS, -ERR_NOMEM, -ERR_CANCELLED. @watch: or NULL. */
 int restore_state(int fd, const char *dir, const struct restore_owner *owner,
         const struct restore_watch *watch, struct restored *ret, struct err *e);
