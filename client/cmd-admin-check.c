@@ -32,10 +32,11 @@ static void print(struct cli *cli, const struct confab_checked *checked) {
         cli_printf(cli, "register: %llu conversations, %llu turns, %llu tokens\n",
                 (unsigned long long)checked->n_conversations, (unsigned long long)checked->n_turns,
                 (unsigned long long)checked->n_tokens);
-        cli_printf(cli, "memory:   %llu records are as they were written",
-                (unsigned long long)checked->n_records);
+        cli_printf(cli, "memory:   %llu %s written", (unsigned long long)checked->n_records,
+                checked->n_records == 1 ? "record is as it was" : "records are as they were");
         if (checked->n_forgotten)
-                cli_printf(cli, ", %llu were forgotten", (unsigned long long)checked->n_forgotten);
+                cli_printf(cli, ", %llu %s forgotten", (unsigned long long)checked->n_forgotten,
+                        checked->n_forgotten == 1 ? "was" : "were");
         if (checked->n_gone)
                 cli_printf(cli, ", %llu went meanwhile", (unsigned long long)checked->n_gone);
         if (checked->n_skipped)

@@ -17,8 +17,9 @@ static void event(void *userdata, const struct confab_event *ev) {
         } else {
                 cli_printf(cli, "drained: nothing runs, and all memory is on disk");
                 if (ev->drained->n_requests)
-                        cli_printf(cli, "; %llu requests were cancelled",
-                                (unsigned long long)ev->drained->n_requests);
+                        cli_printf(cli, "; %llu %s cancelled",
+                                (unsigned long long)ev->drained->n_requests,
+                                ev->drained->n_requests == 1 ? "request was" : "requests were");
                 cli_printf(
                         cli, "\nNo work is taken until 'confab admin drain --off' or a restart.\n");
         }

@@ -115,8 +115,8 @@ static void print_stats(struct overview *o, const struct confab_stats *s) {
                 human_size(disk, figure(s, "spill_disk_bytes")),
                 (unsigned long long)figure(s, "spill_files"));
         cli_printf(cli,
-                "requests     %llu at work, %llu wait for a place, %llu for their turn; %llu "
-                "connections\n",
+                "requests     %llu at work, %llu wait for a place, %llu for their turn; "
+                "connections: %llu\n",
                 (unsigned long long)figure(s, "requests_active"),
                 (unsigned long long)figure(s, "requests_queued"),
                 (unsigned long long)figure(s, "requests_waiting"),
@@ -127,8 +127,12 @@ static void print_stats(struct overview *o, const struct confab_stats *s) {
 static void print_users(struct overview *o, const struct confab_users *users) {
         struct cli *cli = o->cli;
         char name[ADMIN_NAME_SIZE], ram[16];
+        size_t n = 0;
 
-        for (size_t i = 0; i < users->n_users; i++) {
+        /* Ordered: behind the first one without RAM all others have none either. */
+        while (n < users->n_users && users->users[n].ram_size > 0)
+                n++;
+        for (size_t i = 0; i < n; i++) {
                 const struct confab_user *u = &users->users[i];
 
                 cli_printf(cli, "%s", i == 0 ? "most RAM     " : ", ");
@@ -139,7 +143,7 @@ static void print_users(struct overview *o, const struct confab_users *users) {
                 }
                 cli_printf(cli, " %s", human_size(ram, u->ram_size));
         }
-        if (users->n_users)
+        if (n > 0)
                 cli_printf(cli, "\n");
 }
 

@@ -43,7 +43,7 @@ void audit_log(struct request *request, struct engine_event *event) {
                 break;
         case ENGINE_CHECKED:
                 snprintf(result, sizeof(result),
-                        "problems: %llu, records: %llu, of these forgotten: %llu, bytes read: %llu",
+                        "problems: %llu, sound records: %llu, forgotten: %llu, bytes read: %llu",
                         (unsigned long long)event->checked.n_problems,
                         (unsigned long long)event->checked.n_records,
                         (unsigned long long)event->checked.n_forgotten,

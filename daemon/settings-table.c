@@ -170,9 +170,11 @@ const struct setting settings_table[] = {
         {"socket-group", SETTING_TEXT, AT(socket_group), .metavar = "GROUP",
                 .help = "Group of the socket."},
         {"admin-group", SETTING_TEXT, AT(admin_group), .metavar = "GROUP",
-                .help = "Group whose members, like root, may list, cancel, evict and close the "
-                        "conversations of all "
-                        "users, publish prefixes to them, and see and set limits of users."},
+                .help = "Group whose members, like root, may do what confab admin does: see "
+                        "settings and everybody's figures; list, cancel, evict, close and purge "
+                        "the conversations of all users; set limits; publish prefixes; drain the "
+                        "daemon, check what is on disk, and make backups, which have what "
+                        "everybody said."},
         {"trusted-users", SETTING_TEXT, AT(trusted_users), .metavar = "USERS",
                 .help = "Users, by name or number, who may say for which user and for which tenant "
                         "of a user they act, as a gateway does; '-' before one that may be "

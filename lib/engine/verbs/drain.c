@@ -105,7 +105,8 @@ uint64_t drain_step(struct engine *engine) {
                 struct request *request = list_entry(it, struct request, link);
 
                 if (atomic_load(&request->cancel))
-                        fail(engine, request, ERR_CANCELLED, "the daemon is being drained on");
+                        fail(engine, request, ERR_CANCELLED,
+                                "nobody waits for its end any more, but no new work is taken");
         }
         n_working = desk_n_working(engine, false);
         if (n_working > 0)

@@ -138,6 +138,7 @@ static void test_stopped_waiting(void **state) {
         gate_open(&edit_step_gate);
         erig_wait(&r, &A);
         assert_int_equal(A.err.code, ERR_CANCELLED);
+        assert_non_null(strstr(A.err.msg, "no new work is taken"));
         assert_int_equal(erig_stat(&r, "draining"), 1);
         erig_send(&r, &drain, &B);
         assert_int_equal(drain_off(&r), ENGINE_DRAINED);
