@@ -11,6 +11,7 @@ import pty
 import pwd
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -82,6 +83,10 @@ def look(daemon, config):
          'where a setting was given')
     need('disk-limit' not in daemon.run('admin', 'settings', '--changed'), 'a default is no change')
     daemon.run('admin', 'settings', 'no-such-setting', status=3)
+    need([s['name'] for s in daemon.json('admin', 'settings', 'list-page')['settings']] == ['list-page'], 'one, as JSON')
+    named = [s['name'] for s in daemon.json('admin', 'settings', '--changed')['settings']]
+    need('list-page' in named and 'disk-limit' not in named, f'those that were given, as JSON: {named}')
+    need('"not_found"' in daemon.run('--json', 'admin', 'settings', 'no-such-setting', status=3), 'none, as JSON')
     pathlib.Path(config).write_text('# edited\nlist-page = 9\nthreads = 1\npool-size = 64M\ndisk-floor = 0\n')
     text = daemon.run('admin', 'settings', '--changed')
     need('now 9: needs a reload' in text and 'now 1: needs a restart' in text, f'pending: {text}')
@@ -204,11 +209,52 @@ def slowly(daemon, data, folder):
     need(process.returncode == 0 and re.match(r'\r\x1b\[Krestoring, [0-9.]+K?, \d+ s', seen), f'progress: {process.returncode} {seen!r}')
 
 
+def until(process, what, ready):
+    deadline = time.monotonic() + 60
+    while not ready():
+        need(process.poll() is None and time.monotonic() < deadline, what)
+        time.sleep(0.01)
+
+
+def has_unnamed(process, folder):
+    """It has a file in the folder open that has no name."""
+    links = [os.readlink(f.path) for f in os.scandir(f'/proc/{process.pid}/fd')]
+    return any(link.startswith(f'{folder}/#') for link in links)
+
+
+def interrupted(daemon, folder, archive):
+    """Who ends a backup or a restore before its end leaves nothing behind."""
+    folder = os.path.realpath(folder)
+    before = set(os.listdir(folder))
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR))
+    except OSError:
+        print(f'no files without a name in {folder}: a backup that is interrupted leaves its own')
+    else:
+        daemon.process.send_signal(signal.SIGSTOP)
+        with subprocess.Popen([confab, '--socket', daemon.socket, 'admin', 'backup', f'{folder}/broken.tar'], stdin=subprocess.DEVNULL) as process:
+            until(process, 'a backup opens its file', lambda: has_unnamed(process, folder))
+            process.kill()
+        daemon.process.send_signal(signal.SIGCONT)
+    with subprocess.Popen([confab, 'admin', 'restore', '-', f'{folder}/broken.state'], stdin=subprocess.PIPE) as process:
+        process.stdin.write(archive.read_bytes()[:20000])
+        process.stdin.flush()
+        until(process, 'a restore begins', lambda: set(os.listdir(folder)) != before)
+        process.send_signal(signal.SIGINT)
+        need(process.wait(60) == 130, f'an interrupted restore: {process.returncode}')
+    need(set(os.listdir(folder)) == before, f'what is left: {set(os.listdir(folder)) ^ before}')
+
+
 def backup(daemon, folder):
     """A backup, archives that are none, a restore; the conversations go on as they would have."""
     archive = pathlib.Path(folder, 'backup.tar')
     daemon.run('admin', 'backup', str(archive))
     need(archive.stat().st_mode & 0o777 == 0o600, 'a backup is for its owner alone')
+    daemon.run('admin', 'backup', str(archive))
+    os.mkfifo(f'{folder}/fifo')
+    for what in folder, f'{folder}/fifo':
+        daemon.run('admin', 'backup', what, status=2)
+    interrupted(daemon, folder, archive)
     with tarfile.open(archive) as tar:
         need(tar.getnames() == ['confab-backup/register.db', 'confab-backup/export.key', 'confab-backup/MANIFEST.json'],
              f'tar reads it: {tar.getnames()}')
@@ -334,14 +380,14 @@ def main():
             check(daemon)
             journal = daemon.said()
             for words in ('purging user 0, tenant \'anna\': conversations: 1', 'draining: done', 'taking work again',
-                          'backup of all conversations: made', 'backup of all conversations with memory: made', 'check of all that is on disk: problems: 1',
+                          'backup of all conversations: made', 'backup of all conversations with memory: made', 'check of all that is on disk: problems: 1, sound records: ',
                           'forgotten, will be computed anew', 'check of all that is on disk: failed: cancelled', 'administrator uid 0 (pid ',
                           f'changing max-conversations of user {GUEST}: 1 -> 2',
                           f'changing ram-share-per-user of user {GUEST}: no override -> 20'):
                 need(words in journal, f'the journal has no "{words}": {journal}')
             acts = [line for line in journal.splitlines() if 'notice: administrator' in line
-                    and 'check of' not in line and 'conversations: 0' not in line]
-            need(len(acts) == 17, f'one line for each act, none for a look: {journal}')
+                    and 'check of' not in line and 'conversations: 0' not in line and 'cancelled before' not in line]
+            need(len(acts) == 18, f'one line for each act, none for a look: {journal}')
             daemon.stop()
         finally:
             if daemon.process.poll() is None:
