@@ -8,9 +8,10 @@
  *    says that the word is PREFIX and then the name of a file, which the shell completes itself.
  * 2. Everything comes from the tables (cli.h): commands, options, the words in small letters that an option takes,
  *    and by the words in capitals: NAME is a conversation, FILE and PATH are files, TEXT may be @FILE, COMMAND a command,
- *    USER and @GROUP are those that the system lists, LIMIT=VALUE begins with the name of a limit.
- * 3. Names of conversations are asked from the daemon, latest change first, page by page. Nothing is said if there is
- *    none, and SIGALRM ends the program after two seconds, wherever it is (main.c): what came until then is printed.
+ *    USER and @GROUP are those that the system lists, LIMIT=VALUE begins with the name of a limit, SETTING is one of the
+ *    daemon's, #ID a conversation of any user.
+ * 3. Names and numbers of conversations are asked from the daemon, latest change first, page by page. Nothing is said if there is
+ *    none, or to whom the daemon tells nothing, and SIGALRM ends the program after two seconds, wherever it is (main.c): what came until then is printed.
  * 4. Words from bash are as they were typed, with their quotes; other shells take those away themselves.
  * 5. Standard error is quiet, and nothing that is typed is an error.
  */
@@ -127,6 +128,7 @@ static void put_files(struct completion *c, const char *extra) {
 
 struct names {
         struct completion *c;
+        bool numbers;
         char *cursor; /* owned: of the next page, or NULL */
 };
 
@@ -139,8 +141,13 @@ static void names_event(void *userdata, const struct confab_event *event) {
         for (size_t i = 0; i < list->n_items; i++) {
                 const struct confab_conversation *item = &list->items[i];
                 bool is_option = item->name[0] == '-' && !names->c->literal;
+                bool is_line = !strpbrk(item->name, "\t\n");
+                char number[24];
 
-                if (!is_option && !strpbrk(item->name, "\t\n"))
+                (void)snprintf(number, sizeof(number), "#%llu", (unsigned long long)item->id);
+                if (names->numbers)
+                        put(names->c, number, is_line ? item->name : "");
+                else if (!is_option && is_line)
                         put(names->c, item->name, confab_residency_name(item->residency));
         }
         if (list->more && list->cursor)
@@ -148,14 +155,15 @@ static void names_event(void *userdata, const struct confab_event *event) {
 }
 
 /* Rule 3. Each page is written at once, since the time may end with the next one. */
-static void put_names(struct completion *c) {
+static void put_conversations(struct completion *c, bool numbers) {
         struct confab_request r = CONFAB_REQUEST_INIT;
-        struct names names = {.c = c};
+        struct names names = {.c = c, .numbers = numbers};
 
         if (cli_make_connection(c->cli, &c->cli->confab, &(struct confab_error){.code = ""}) < 0)
                 return;
         r.verb = CONFAB_LIST;
         r.order = CONFAB_ORDER_UPDATED;
+        r.all_users = numbers;
         r.limit = PAGE;
         for (int i = 0; i < PAGES_MAX; i++) {
                 _cleanup_(freep) char *cursor = TAKE_PTR(names.cursor);
@@ -167,6 +175,26 @@ static void put_names(struct completion *c) {
                         break;
         }
         free(names.cursor);
+}
+
+static void put_numbers(struct completion *c) {
+        put_conversations(c, true);
+}
+
+static void settings_event(void *userdata, const struct confab_event *event) {
+        if (event->kind != CONFAB_EVENT_SETTINGS)
+                return;
+        for (size_t i = 0; i < event->settings->n_settings; i++)
+                put(userdata, event->settings->settings[i].name, "");
+}
+
+static void put_settings(struct completion *c) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+
+        if (cli_make_connection(c->cli, &c->cli->confab, &(struct confab_error){.code = ""}) < 0)
+                return;
+        r.verb = CONFAB_SETTINGS;
+        (void)confab_call(c->cli->confab, &r, settings_event, c, NULL);
 }
 
 static void put_users(struct completion *c) {
@@ -208,11 +236,14 @@ static void put_kind(struct completion *c, const char *what, size_t size) {
                 {"NAME", NAME, NULL},
                 {"FILE", FILES, NULL},
                 {"PATH", FILES, NULL},
+                {"STATE-DIR", FILES, NULL},
                 {"TEXT", AT_FILES, NULL},
                 {"COMMAND", COMMANDS, NULL},
                 {"USER", OTHERS, put_users},
                 {"@GROUP", OTHERS, put_groups},
                 {"LIMIT=VALUE", OTHERS, put_limits},
+                {"SETTING", OTHERS, put_settings},
+                {"#ID", OTHERS, put_numbers},
         };
         struct cli_path path = {.n = 0};
         char word[64];
@@ -229,7 +260,7 @@ static void put_kind(struct completion *c, const char *what, size_t size) {
                 if (strcmp(word, kinds[i].name) != 0)
                         continue;
                 if (kinds[i].kind == NAME)
-                        put_names(c);
+                        put_conversations(c, false);
                 else if (kinds[i].kind == OTHERS)
                         kinds[i].put(c);
                 else if (kinds[i].kind == FILES)

@@ -17,7 +17,7 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_admin_purge = {
         .name = "purge",
-        .args = "USER[:TENANT]",
+        .args = "USER|USER:TENANT",
         .min_args = 1,
         .max_args = 1,
         .summary = "Delete all that a user has, for good",

@@ -115,12 +115,12 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_admin_settings = {
         .name = "settings",
-        .args = "[NAME]",
+        .args = "[SETTING]",
         .max_args = 1,
         .summary = "Show what the daemon runs with, and where that was given",
         .help = "In the notation of confabd.conf(5), with file and line behind it; and what the "
                 "files say now, where "
-                "that needs a reload or a restart. With NAME, what this setting means.",
+                "that needs a reload or a restart. With SETTING, what it means.",
         .options = {options},
         .run = run,
 };
