@@ -87,9 +87,10 @@ static int open_new(const char *path, char *temporary, bool *ret_named) {
 
 /* A backup takes the place of an older one, but not of a device or a folder. 0 or a status. */
 static int look_at(struct cli *cli, const char *path) {
+        size_t n = strlen(path);
         struct stat st;
 
-        if (stat(path, &st) < 0 || S_ISREG(st.st_mode))
+        if (n > 0 && path[n - 1] != '/' && (stat(path, &st) < 0 || S_ISREG(st.st_mode)))
                 return 0;
         return cli_usage(
                 cli, "'%s' is no regular file: name one, or '-' for standard output", path);

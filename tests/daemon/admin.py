@@ -252,7 +252,7 @@ def backup(daemon, folder):
     need(archive.stat().st_mode & 0o777 == 0o600, 'a backup is for its owner alone')
     daemon.run('admin', 'backup', str(archive))
     os.mkfifo(f'{folder}/fifo')
-    for what in folder, f'{folder}/fifo':
+    for what in folder, f'{folder}/fifo', f'{folder}/missing/', '':
         daemon.run('admin', 'backup', what, status=2)
     interrupted(daemon, folder, archive)
     with tarfile.open(archive) as tar:
