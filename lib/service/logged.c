@@ -122,7 +122,7 @@ const struct logged_info logged_table[] = {
                         "@CONFAB_COUNT@ were left out in ten seconds. Those that were "
                         "written before tell of what kind they are. Messages about "
                         "others are not affected.\n\nAsk the user what is running, or "
-                        "limit it: \"confab quota\"."},
+                        "limit it: \"confab admin quota\"."},
         EVENT(JOURNAL_SLOW) = {.name = "journal-slow",
                 .id = "f40e814d1ede4878a43bc4eb0383c517",
                 .level = LOG_WARNING,
