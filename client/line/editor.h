@@ -36,6 +36,9 @@ void line_interrupt(struct line *l);
 /* Bind what libedit lacks to keys (keys.c), and Tab (complete.c). */
 void line_bind_keys(struct line *l);
 unsigned char line_complete_key(EditLine *el, int key);
+/* Draw the line where libedit has not drawn it right; clear what is shown of it, with the cursor at its beginning (draw.c). */
+void line_draw(const struct line *l);
+void line_clear(const struct line *l);
 /* What libedit reads keys by (typed.c): 1, 0 at the end of the terminal. */
 int line_next_key(EditLine *el, wchar_t *ret);
 /* What stands in the line, up to the cursor or all of it: to be freed, or NULL. */

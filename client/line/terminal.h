@@ -50,6 +50,7 @@ int terminal_fd(void);
 unsigned terminal_news(void);
 /* Columns of standard output; 0 if it does not tell. */
 unsigned terminal_columns(void);
+unsigned terminal_rows(void);
 
 /* For signal handlers that end the program: as it was, if it was taken. */
 void terminal_restore(void);

@@ -120,31 +120,10 @@ static enum taken take_key(struct line *l, wchar_t *ret, bool decide) {
 
 /* ---- what happens while a line is edited ---- */
 
-/* Rows between the line's first one and the cursor's, on a terminal of so many columns. */
-static unsigned rows_above(const struct line *l, unsigned columns) {
-        const LineInfoW *info = el_wline(l->el);
-        unsigned rows = 0, column = (unsigned)strlen(l->prompt);
-
-        for (const wchar_t *s = info->buffer; s < info->cursor; s++) {
-                int width = *s == L'\n' ? 0 : MAX(wcwidth(*s), 0);
-
-                if (*s == L'\n' || column + (unsigned)width > columns) {
-                        rows++;
-                        column = 0;
-                }
-                column += (unsigned)width;
-        }
-        return rows;
-}
-
 /* Terminals wrap anew when they are resized, so what is shown of the line has another height. It is
  * cleared and drawn again. */
 static void resized(struct line *l) {
-        unsigned columns = terminal_columns(), rows = columns ? rows_above(l, columns) : 0;
-
-        if (rows > 0)
-                printf("\x1b[%uA", rows);
-        line_put("\r\x1b[J");
+        line_clear(l);
         el_resize(l->el);
         el_set(l->el, EL_REFRESH);
 }
@@ -160,6 +139,8 @@ static void take_news(struct line *l) {
                 line_put(l->prompt);
         else if (news & TERMINAL_RESIZED && l->edits)
                 resized(l);
+        if (news & (TERMINAL_RESUMED | TERMINAL_RESIZED) && l->edits && !l->interrupted)
+                line_draw(l);
 }
 
 int line_next_key(EditLine *el, wchar_t *ret) {
@@ -170,6 +151,8 @@ int line_next_key(EditLine *el, wchar_t *ret) {
         if (!l->noted)
                 terminal_note();
         l->noted = true;
+        if (l->edits)
+                line_draw(l);
         while ((taken = take_key(l, ret, decide)) != KEY) {
                 struct pollfd p[] = {
                         {.fd = STDIN_FILENO, .events = POLLIN},

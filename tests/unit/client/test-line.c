@@ -171,6 +171,40 @@ static void test_utf8(void **state) {
         }
 }
 
+/* Type @keys in a line of its own until @shown is there. */
+static void check_shown(struct fixture *f, const char *keys, const char *shown) {
+        screen_wait(&f->screen, READY);
+        screen_type(&f->screen, keys);
+        screen_wait(&f->screen, shown);
+        screen_type(&f->screen, "\x03");
+        free(outcome(f));
+}
+
+#define WIDE "\xe6\xbc\xa2" /* two columns */
+#define ACUTE "e\xcc\x81"   /* a letter, and a combining character without a column */
+#define X70 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define CLEARED "\r\x1b[J> "
+
+/* All of the line is shown, and the cursor where it is, also where characters do not have one column each. */
+static void test_shown(void **state) {
+        struct fixture f;
+
+        test_need_terminal();
+        setup(&f, "C.UTF-8", "xterm");
+        check_shown(&f, WIDE "n" ACUTE "\x01y", CLEARED "y" WIDE "n" ACUTE "\x1b[4G");
+        check_shown(&f, "n" ACUTE WIDE "\x02\x02", CLEARED "n" ACUTE WIDE "\x1b[5G");
+        /* a row of 80 columns where nothing wide fits into the last one, and one that is full */
+        check_shown(&f, WIDE X70 "1234" WIDE "z\x01y",
+                CLEARED "y" WIDE X70 "1234 " WIDE "z\x1b[1A\x1b[4G");
+        check_shown(&f, WIDE X70 "1234" WIDE "z\x01yy",
+                CLEARED "yy" WIDE X70 "1234" WIDE "z\x1b[1A\x1b[5G");
+        check_shown(&f, WIDE X70 "123456", CLEARED WIDE X70 "123456 \r\x1b[1G");
+        check_shown(&f, "\x1b[200~" X70 "12345678\rb\tc\x1b[201~\x1b[D",
+                CLEARED X70 "12345678 \r\r\r\nb       c\x1b[9G");
+        check(&f, "\x04", "E");
+        teardown(&f, 0);
+}
+
 /* Newlines of a paste do not send, its control characters do nothing, keys after it are keys. */
 static void test_paste(void **state) {
         static char big[80000], expected[80000];
@@ -322,6 +356,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_editing),
                 cmocka_unit_test(test_utf8),
+                cmocka_unit_test(test_shown),
                 cmocka_unit_test(test_paste),
                 cmocka_unit_test(test_history),
                 cmocka_unit_test(test_lines),
