@@ -55,7 +55,7 @@ static int one_line(struct chat *chat, const char *s) {
         struct confab_request r = chat->proto;
         int status, flushed;
 
-        if (*s == 0)
+        if (s[strspn(s, " \t\r\n\v\f")] == 0) /* as with say, there is nothing to be said */
                 return 0;
         refresh(chat);
         if (s[0] == '/' && s[1] != '/') {
@@ -246,7 +246,7 @@ const struct cli_command cmd_chat = {
                 "with two.\n\n"
                 "Otherwise each line of standard input is a message, replies are written byte for "
                 "byte, and the first failure ends the chat. Lines are said as they are: @ and - "
-                "mean nothing in them.",
+                "mean nothing in them. A line of nothing but white space is passed over.",
         .examples = "confab chat notes\n"
                     "confab chat -s 'You are brief.'",
         .see = "say",

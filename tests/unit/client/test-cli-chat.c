@@ -56,6 +56,16 @@ static void test_more(void **state) {
         teardown(&f);
 }
 
+/* A line of white space is no message, on a terminal a space too many before Enter. */
+static void test_blank(void **state) {
+        struct fixture f;
+
+        begin_chat(&f, "\n \n\t \r\n");
+        assert_null(peer_next(&f.peer)); /* it has left without another request */
+        finish(&f, 0, "", "");
+        teardown(&f);
+}
+
 /* A number of turns that is none takes nothing back: 2^32 + 2 was taken for 2 once. */
 static void test_rewind(void **state) {
         static const char *const bad[] = {"4294967298", "0", "-1", "+2", "2x", "0x2", "2 2"};
@@ -276,6 +286,7 @@ int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_limit),
                 cmocka_unit_test(test_more),
+                cmocka_unit_test(test_blank),
                 cmocka_unit_test(test_rewind),
                 cmocka_unit_test(test_messages),
                 cmocka_unit_test(test_unknown),
