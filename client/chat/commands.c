@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The commands of the chat. What begins with two slashes is a message that begins with one. */
 #include "client/chat/chat.h"
+#include "client/line/terminal.h"
+#include <errno.h>
 #include <string.h>
 
 static int chat_help(struct chat *chat, const char *arg);
@@ -25,12 +27,12 @@ const struct chat_command chat_commands[] = {
                 "NAME is a name or a number, as in /tree.", chat_switch, chat_complete_name},
         {"/system", "[TEXT]", "tell the model how to be, or show what it was told",
                 "Before anything was said TEXT takes the place of the system message; later it "
-                "holds from there on,\nif the model's chat template takes system messages there.",
+                "holds from there on, if the model's chat template takes system messages there.",
                 chat_system, NULL},
         {"/set", "[KEY=VALUE]", "change sampling, title and tags of this conversation",
-                "Keys: temperature, top-k, top-p, min-p, repetition-penalty, presence-penalty,\n"
+                "Keys: temperature, top-k, top-p, min-p, repetition-penalty, presence-penalty, "
                 "frequency-penalty, penalty-last-n, seed; title; tags (between commas); max-tokens "
-                "(of this chat).\nWithout a VALUE (KEY=) it is the default again; without "
+                "(of this chat). Without a VALUE (KEY=) it is the default again; without "
                 "anything they are listed.",
                 chat_set, chat_complete_key},
         {"/save", "[-f] FILE", "write the transcript: JSON if FILE ends with .json, else Markdown",
@@ -53,17 +55,39 @@ static const struct chat_command *find(const char *name, size_t n) {
 
 /* ---- help ---- */
 
+/* On a terminal wrapped at words, behind @hang columns from the second line on. */
+static void print_wrapped(struct chat *chat, unsigned hang, const char *s) {
+        struct cli *cli = chat->cli;
+        struct wrap w = {.out = &cli->out,
+                .columns = chat->tty ? terminal_columns() : 0,
+                .utf8 = true,
+                .hang = hang};
+
+        for (; *s; s++)
+                wrap_put(&w, (unsigned char)*s, 0);
+        wrap_flush(&w);
+        wrap_newline(&w);
+        if (w.error)
+                cli->out_error = ENOMEM;
+}
+
 static void print_usage(struct chat *chat, const struct chat_command *c, int width) {
+        _cleanup_(freep) char *line = NULL;
         char usage[48];
 
         snprintf(usage, sizeof(usage), "%s%s%s", c->name, *c->args ? " " : "", c->args);
-        cli_printf(chat->cli, "%-*s  %s\n", width, usage, c->help);
+        if (asprintf(&line, "%-*s  %s", width, usage, c->help) < 0)
+                line = NULL;
+        if (line)
+                print_wrapped(chat, (unsigned)width + 2, line);
+        else
+                chat->cli->out_error = ENOMEM;
 }
 
 static int help_about(struct chat *chat, const struct chat_command *c) {
         print_usage(chat, c, 0);
         if (c->more)
-                cli_printf(chat->cli, "%s\n", c->more);
+                print_wrapped(chat, 0, c->more);
         return 0;
 }
 
@@ -78,11 +102,13 @@ static int chat_help(struct chat *chat, const char *arg) {
                 return c ? help_about(chat, c) : unknown(chat, name, MIN(n, sizeof(name) - 1));
         for (c = chat_commands; c->name; c++)
                 print_usage(chat, c, 17);
-        cli_printf(chat->cli,
-                "A message that begins with a slash is written with two.\n"
+        print_wrapped(chat, 0, "A message that begins with a slash is written with two.");
+        print_wrapped(chat, 0,
                 "A line that ends with \\ goes on in the next one, and so does Alt-Enter; what is "
-                "pasted is one message.\nCtrl-R searches what was said before, Tab completes "
-                "commands, Ctrl-X Ctrl-E opens $EDITOR.\n");
+                "pasted is one message.");
+        print_wrapped(chat, 0,
+                "Ctrl-R searches what was said before, Tab completes commands, Ctrl-X Ctrl-E opens "
+                "$EDITOR.");
         return 0;
 }
 

@@ -221,6 +221,22 @@ static void test_markdown(void **state) {
         teardown(&c.f);
 }
 
+/* On 40 columns words stay whole, and the second column stays one. */
+static void test_help(void **state) {
+        struct chat c;
+
+        begin(&c);
+        screen_type(&c.screen, "/help\r/help save\r");
+        screen_wait(&c.screen, "/regenerate        drop the last reply\r\n"
+                               "                   and get another\r\n");
+        screen_wait(&c.screen, "/save [-f] FILE  write the transcript:\r\n"
+                               "  JSON if FILE ends with .json, else\r\n"
+                               "  Markdown\r\n");
+        screen_wait(&c.screen, READY);
+        leave(&c);
+        teardown(&c.f);
+}
+
 /* Without colours; as it comes; on a terminal that knows nothing. */
 static void test_plainer(void **state) {
         static const char text[] = "**b** `c` \x1b[2J";
@@ -440,6 +456,7 @@ static void test_edit(void **state) {
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_markdown),
+                cmocka_unit_test(test_help),
                 cmocka_unit_test(test_plainer),
                 cmocka_unit_test(test_type_ahead),
                 cmocka_unit_test(test_stop),
