@@ -74,9 +74,9 @@ static int parse_value(
         case CLI_FLAG:
                 break;
         case CLI_UINT:
-                if (!cli_parse_uint(s, o->max_uint, &v.u))
-                        return cli_usage(cli, "--%s: '%s' is not a number from 0 to %llu", o->name,
-                                s, (unsigned long long)o->max_uint);
+                if (!cli_parse_uint(s, o->max_uint, &v.u) || (double)v.u < o->min)
+                        return cli_usage(cli, "--%s: '%s' is not a number from %g to %llu", o->name,
+                                s, o->min, (unsigned long long)o->max_uint);
                 break;
         case CLI_FLOAT:
                 if (!parse_float(s, &v.f) || (double)v.f < o->min || (double)v.f > o->max)

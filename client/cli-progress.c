@@ -218,12 +218,37 @@ void cli_tell_done(struct cli *cli, const struct confab_done *d) {
         char n[6][32], fast[2][32];
 
         cli_complain(cli,
-                "prompt: %s tokens, %s in RAM, %s from disk, %s shared, %s computed%s; "
-                "reply: %s tokens%s; waited %.2f s, restored in %.2f s; seed %llu",
-                human_count(n[0], d->n_prompt), human_count(n[1], d->n_ram),
+                "prompt: %s token%s, %s in RAM, %s from disk, %s shared, %s computed%s; "
+                "reply: %s token%s%s; waited %.2f s, restored in %.2f s; seed %llu",
+                human_count(n[0], d->n_prompt), plural_s(d->n_prompt), human_count(n[1], d->n_ram),
                 human_count(n[2], d->n_disk), human_count(n[3], d->n_shared),
                 human_count(n[4], d->n_computed), rate(fast[0], d->n_computed, d->prefill_usec),
-                human_count(n[5], d->n_generated), rate(fast[1], d->n_generated, d->decode_usec),
-                (double)d->queued_usec / 1e6, (double)d->restore_usec / 1e6,
-                (unsigned long long)d->seed);
+                human_count(n[5], d->n_generated), plural_s(d->n_generated),
+                rate(fast[1], d->n_generated, d->decode_usec), (double)d->queued_usec / 1e6,
+                (double)d->restore_usec / 1e6, (unsigned long long)d->seed);
+}
+
+void cli_total_add(struct cli_total *t, const struct confab_done *d) {
+        t->n_replies++;
+        t->n_prompt += d->n_prompt;
+        t->n_ram += d->n_ram;
+        t->n_disk += d->n_disk;
+        t->n_shared += d->n_shared;
+        t->n_computed += d->n_computed;
+        t->n_generated += d->n_generated;
+}
+
+void cli_tell_total(struct cli *cli, const struct cli_total *t, uint64_t usec) {
+        char n[7][32], fast[32];
+
+        /* Replies that are made together share their time, so the rate is of all of it. */
+        cli_complain(cli,
+                "%s %s in %.2f s; prompts: %s token%s, %s in RAM, %s from disk, %s shared, "
+                "%s computed; replies: %s token%s%s",
+                human_count(n[0], t->n_replies), t->n_replies == 1 ? "reply" : "replies",
+                (double)usec / 1e6, human_count(n[1], t->n_prompt), plural_s(t->n_prompt),
+                human_count(n[2], t->n_ram), human_count(n[3], t->n_disk),
+                human_count(n[4], t->n_shared), human_count(n[5], t->n_computed),
+                human_count(n[6], t->n_generated), plural_s(t->n_generated),
+                rate(fast, t->n_generated, usec));
 }

@@ -40,9 +40,9 @@ struct cli_option {
          * COMMAND, USER and a few more are (cli-complete.c); words in small letters are taken as they are: "error|shift". */
         const char *arg;
         enum cli_type type;
-        bool repeat; /* may be given several times; else the last one counts */
-        char letter; /* the short form, as in -n; 0: there is none */
-        uint64_t max_uint;
+        bool repeat;       /* may be given several times; else the last one counts */
+        char letter;       /* the short form, as in -n; 0: there is none */
+        uint64_t max_uint; /* CLI_UINT, from min on */
         double min, max;
         const char *help; /* a sentence, as in the middle of one: no capital, no full stop */
         const char *more; /* further sentences, for the manual page alone; or NULL */
@@ -248,6 +248,10 @@ const char *human_size(char buf[16], uint64_t n);
 /* "0.85ms", "2.4s", "12m". */
 const char *human_time(char buf[16], double usec);
 const char *human_count(char buf[32], uint64_t n); /* "12,345" */
+/* What makes a plural of a noun that @n stands in front of: "%u turn%s". */
+static inline const char *plural_s(uint64_t n) {
+        return n == 1 ? "" : "s";
+}
 const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec);
 
 /* JSON into cli->out: begin with json_init(&j, &cli->out), end with cli_json_end(); see client/event-json.h. */
@@ -342,6 +346,13 @@ void cli_progress_erase(struct cli_progress *p);
 void cli_progress_end(struct cli_progress *p);
 /* --verbose: one line about how a reply was made. */
 void cli_tell_done(struct cli *cli, const struct confab_done *d);
+/* The same of several replies together. */
+struct cli_total {
+        uint64_t n_replies, n_prompt, n_ram, n_disk, n_shared, n_computed, n_generated;
+};
+void cli_total_add(struct cli_total *t, const struct confab_done *d);
+/* @usec: from the first question to the end. */
+void cli_tell_total(struct cli *cli, const struct cli_total *t, uint64_t usec);
 
 /* The bytes from the present place of a file to its end; 0: it is no file. */
 uint64_t cli_file_rest(int fd);

@@ -12,6 +12,7 @@
  *    asked again by the next run (cli-record.c): that prints everything from the first line on.
  * 5. SIGINT, and a reader that has gone, cancel what runs. What is complete up to the first line that is not is printed.
  */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/json-tree.h"
@@ -40,6 +41,8 @@ struct map {
         int stop;  /* the status to end with at once, 0: go on */
         int worst; /* of the first line that failed */
         uint64_t n_asked, n_failed, n_cut, n_calls;
+        struct cli_total total; /* of the replies that were printed, without those of the record */
+        uint64_t begun;         /* monotonic */
 };
 
 static int stop(struct map *m, const struct err *e) {
@@ -135,6 +138,7 @@ static void count(struct map *m, const struct map_item *item) {
         m->n_cut += job->done.finish == CONFAB_FINISH_LENGTH ||
                     job->done.finish == CONFAB_FINISH_CONTEXT;
         m->n_calls += job->done.n_calls > 0;
+        cli_total_add(&m->total, &job->done);
 }
 
 static int print_item(struct map *m, const struct map_item *item, struct err *e) {
@@ -260,8 +264,8 @@ static void loop(struct map *m) {
 /* What standard output does not say. */
 static void tell(struct map *m) {
         if (m->n_failed > 0)
-                cli_complain(m->cli, "%llu of %llu lines failed", (unsigned long long)m->n_failed,
-                        (unsigned long long)m->next);
+                cli_complain(m->cli, "%llu of %llu line%s failed", (unsigned long long)m->n_failed,
+                        (unsigned long long)m->next, plural_s(m->next));
         if (m->n_cut > 0)
                 cli_complain(m->cli,
                         "%llu %s at the longest that was allowed (--max-tokens), or of the context",
@@ -269,11 +273,15 @@ static void tell(struct map *m) {
                         m->n_cut == 1 ? "reply ended" : "replies ended");
         if (m->stop && m->stop != CLI_BROKEN_PIPE && m->record.fd >= 0)
                 cli_complain(m->cli, "what was answered is recorded: the same command goes on");
+        if (cli_get(m->cli, "verbose"))
+                cli_tell_total(m->cli, &m->total, clock_monotonic_usec() - m->begun);
 }
 
 static int run_map(struct map *m, const struct confab_request *say) {
-        int status = cli_jobs_begin(&m->jobs, m->cli, say);
+        int status;
 
+        m->begun = clock_monotonic_usec();
+        status = cli_jobs_begin(&m->jobs, m->cli, say);
         m->options_hash = status ? 0 : map_hash_options(&m->jobs, say);
         if (status == 0)
                 loop(m);
@@ -309,8 +317,6 @@ static int set_up(struct map *m, struct confab_request *say) {
                 return status;
         if (!named && isatty(STDIN_FILENO))
                 return cli_usage(m->cli, "no questions: name a FILE, or '-' for the terminal");
-        if (at_once && at_once->u == 0)
-                return cli_usage(m->cli, "--jobs takes a number from 1 on");
         m->n_at_once = at_once ? (size_t)at_once->u : JOBS_DEFAULT;
         m->json_lines = cli_get(m->cli, "json-lines") != NULL;
         lines_init(&m->lines, named ? m->cli->args + 1 : stdin_only, named ? m->cli->n_args - 1 : 1,
@@ -344,7 +350,7 @@ static int run(struct cli *cli) {
 }
 
 static const struct cli_option options[] = {
-        {"jobs", "N", CLI_UINT, .max_uint = JOBS_MAX, .letter = 'P',
+        {"jobs", "N", CLI_UINT, .min = 1, .max_uint = JOBS_MAX, .letter = 'P',
                 .help = "so many at once (default: 16)",
                 .more = "At most 256. 16 is what the daemon lets generate at once, unless it is "
                         "configured."},
@@ -383,7 +389,8 @@ const struct cli_command cmd_map = {
                 "could not be.\n\nA line that can't be asked, or whose reply fails, gives an empty "
                 "line, and is told on standard error with its number from 1. The others go on, and "
                 "the exit status is that of the first failure. What is busy or full is tried again "
-                "for five minutes.\n\nWith --resume FILE a run that was ended by Ctrl-C, a failure "
+                "for five minutes. With --verbose all replies of the run are told together at its "
+                "end.\n\nWith --resume FILE a run that was ended by Ctrl-C, a failure "
                 "or "
                 "kill -9 goes on with the same command, and prints everything from the first line "
                 "on. FILE has the objects of --json, in the order in which answers came. input in "

@@ -73,8 +73,6 @@ static int say(struct cli *cli, struct confab_request *r) {
         if (!best_of)
                 return ephemeral ? cli_generate_throwaway(cli, r, NULL)
                                  : cli_generate(cli, r, r->detach);
-        if (best_of->u == 0)
-                return cli_usage(cli, "--best-of takes a number from 1 on");
         if ((r->sampling->has & CONFAB_HAS_TEMPERATURE) && r->sampling->temperature == 0)
                 return cli_usage(cli, "--best-of: with temperature 0 all replies are the same");
         if (r->has_max_tokens && r->max_tokens == 0)
@@ -123,7 +121,7 @@ static const struct cli_option options[] = {
         {"ephemeral", NULL, CLI_FLAG, .letter = 'e',
                 .help = "say it in a fork that is closed after the reply",
                 .more = "The conversation stays as it is, as with 'confab ask'."},
-        {"best-of", "N", CLI_UINT, .max_uint = BEST_OF_MAX,
+        {"best-of", "N", CLI_UINT, .min = 1, .max_uint = BEST_OF_MAX,
                 .help = "write N replies, and keep the one that the model finds likeliest",
                 .more = "At most 64, at once, in forks of which nothing is left. The best one has "
                         "the "

@@ -37,7 +37,10 @@ static void submit(struct waited *w, enum confab_verb verb);
 
 static void over(struct waited *w) {
         if (w->failed) {
-                cli_complain(w->all->cli, "%s: %s", w->name, w->error.message);
+                if (confab_error_is(&w->error, CONFAB_NOT_FOUND)) /* it names it */
+                        cli_complain(w->all->cli, "%s", w->error.message);
+                else
+                        cli_complain(w->all->cli, "%s: %s", w->name, w->error.message);
                 w->status = cli_status_of(&w->error);
         } else if (w->finish == CONFAB_FINISH_CANCELLED) {
                 cli_complain(w->all->cli, "%s: the reply was cancelled", w->name);

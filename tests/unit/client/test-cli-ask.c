@@ -299,7 +299,7 @@ static void test_best_of_usage(void **state) {
         START(&f, "say", "a", "-n", "b", "--best-of", "2", "--temperature", "0");
         finish(&f, 2, "", "all replies are the same");
         START(&f, "say", "a", "-n", "b", "--best-of", "0");
-        finish(&f, 2, "", "from 1 on");
+        finish(&f, 2, "", "--best-of: '0' is not a number from 1 to 64");
         START(&f, "say", "a", "-n", "b", "--best-of", "2", "--max-tokens", "0");
         finish(&f, 2, "", "nothing to choose");
         START(&f, "say", "a", "-n", "b", "--best-of", "2", "--ephemeral");
@@ -381,6 +381,11 @@ static void test_wait_ends(void **state) {
         peer_deinit(&f.peer); /* the daemon is gone */
         f.peer.fd = -1;
         finish(&f, 1, "", "a: ");
+        START(&f, "wait", "c");
+        greet(&f);
+        peer_send_error(
+                &f.peer, expect(&f, REQ(ATTACH)), "not_found", "no conversation 'c'", false);
+        finish(&f, 3, "", "confab: no conversation 'c'\n"); /* named once */
         START(&f, "wait", "a", "#0");
         finish(&f, 2, "", "no conversation number 0");
         teardown(&f);

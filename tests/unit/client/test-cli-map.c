@@ -97,6 +97,23 @@ static void test_order(void **state) {
         teardown(&f);
 }
 
+/* What --verbose tells is of all replies together, and no part of the output. */
+static void test_verbose(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        BEGIN_MAP(&f, "one\n", "--verbose");
+        ask(&f, 11, "one", "1");
+        expect_closed(&f, 8);
+        finish(&f, 0, "1\n", "confab: 1 reply in ");
+        BEGIN_MAP(&f, "one\n\ntwo\n", "--jobs", "1", "-v");
+        ask(&f, 11, "one", "1");
+        ask(&f, 12, "two", "2");
+        expect_closed(&f, 8);
+        finish(&f, 0, "1\n\n2\n", "; replies: 14 tokens");
+        teardown(&f);
+}
+
 /* Lines that come late are asked when they come. */
 static void test_slow_input(void **state) {
         struct fixture f;
@@ -349,7 +366,7 @@ static void test_usage(void **state) {
 
         setup(&f);
         START(&f, "map", "doc", "--jobs", "0");
-        finish(&f, 2, "", "from 1 on");
+        finish(&f, 2, "", "--jobs: '0' is not a number from 1 to 256");
         START(&f, "map", "doc", "--jobs", "257");
         finish(&f, 2, "", "257");
         BEGIN_MAP(&f, "", "/does/not/exist");
@@ -361,6 +378,7 @@ static void test_usage(void **state) {
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_order),
+                cmocka_unit_test(test_verbose),
                 cmocka_unit_test(test_slow_input),
                 cmocka_unit_test(test_failures),
                 cmocka_unit_test(test_tried_again),
