@@ -163,7 +163,10 @@ static int edit_once(
                 cli_complain(cli, "turn %zu is of the %s: a user's can be edited", turn,
                         confab_role_name(t.role));
         else
-                cli_complain(cli, "there are %zu turns, and no number %zu", t.n_turns, turn);
+                cli_complain(cli,
+                        t.n_turns == 1 ? "there is %zu turn, and no number %zu"
+                                       : "there are %zu turns, and no number %zu",
+                        t.n_turns, turn);
         return CLI_FAILED;
 }
 

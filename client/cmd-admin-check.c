@@ -27,11 +27,13 @@ static void print(struct cli *cli, const struct confab_checked *checked) {
         for (size_t i = 0; i < checked->n_problems; i++)
                 print_problem(cli, &checked->problems[i]);
         if (checked->n_found > checked->n_problems)
-                cli_printf(cli, "and %llu more problems\n",
-                        (unsigned long long)(checked->n_found - checked->n_problems));
-        cli_printf(cli, "register: %llu conversations, %llu turns, %llu tokens\n",
-                (unsigned long long)checked->n_conversations, (unsigned long long)checked->n_turns,
-                (unsigned long long)checked->n_tokens);
+                cli_printf(cli, "and %llu more problem%s\n",
+                        (unsigned long long)(checked->n_found - checked->n_problems),
+                        plural_s(checked->n_found - checked->n_problems));
+        cli_printf(cli, "register: %llu conversation%s, %llu turn%s, %llu token%s\n",
+                (unsigned long long)checked->n_conversations, plural_s(checked->n_conversations),
+                (unsigned long long)checked->n_turns, plural_s(checked->n_turns),
+                (unsigned long long)checked->n_tokens, plural_s(checked->n_tokens));
         cli_printf(cli, "memory:   %llu %s written", (unsigned long long)checked->n_records,
                 checked->n_records == 1 ? "record is as it was" : "records are as they were");
         if (checked->n_forgotten)
@@ -45,7 +47,7 @@ static void print(struct cli *cli, const struct confab_checked *checked) {
         cli_printf(cli, "\n%s were read: ", human_size(size, checked->read_size));
         if (checked->n_found)
                 cli_printf(cli, "%llu problem%s\n", (unsigned long long)checked->n_found,
-                        checked->n_found == 1 ? "" : "s");
+                        plural_s(checked->n_found));
         else
                 cli_printf(cli, "no problems\n");
 }

@@ -41,8 +41,8 @@ static void print(struct cli *cli, const char *dir, const struct restored *resto
                 return;
         }
         cli_name(cli, dir);
-        cli_printf(cli, ": %llu conversations with model ",
-                (unsigned long long)restored->n_conversations);
+        cli_printf(cli, ": %llu conversation%s with model ",
+                (unsigned long long)restored->n_conversations, plural_s(restored->n_conversations));
         cli_name(cli, restored->model);
         cli_printf(cli, ", as confab ");
         cli_name(cli, restored->version);

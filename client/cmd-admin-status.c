@@ -111,9 +111,9 @@ static void print_stats(struct overview *o, const struct confab_stats *s) {
         if (figure(s, "budget_asked") < figure(s, "budget_max"))
                 cli_printf(cli, "PRESSURE     memory is short: the budget should be %s\n",
                         human_size(asked, figure(s, "budget_asked")));
-        cli_printf(cli, "disk         %s in %llu files\n",
+        cli_printf(cli, "disk         %s in %llu file%s\n",
                 human_size(disk, figure(s, "spill_disk_bytes")),
-                (unsigned long long)figure(s, "spill_files"));
+                (unsigned long long)figure(s, "spill_files"), plural_s(figure(s, "spill_files")));
         cli_printf(cli,
                 "requests     %llu at work, %llu wait for a place, %llu for their turn; "
                 "connections: %llu\n",

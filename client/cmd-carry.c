@@ -23,8 +23,8 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
                 cli_printf(cli, ": nothing to do, it has the tokens of this model\n");
                 return;
         }
-        cli_printf(cli, ": carried over, %u turns, %u tokens instead of %u\n", c->n_turns,
-                c->n_tokens, c->n_tokens_before);
+        cli_printf(cli, ": carried over, %u turn%s, %u token%s instead of %u\n", c->n_turns,
+                plural_s(c->n_turns), c->n_tokens, plural_s(c->n_tokens), c->n_tokens_before);
         if (c->dropped_to > c->dropped_from)
                 cli_printf(cli, "  not in memory: tokens %u to %u, the model does not see them\n",
                         c->dropped_from, c->dropped_to);

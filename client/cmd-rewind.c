@@ -3,7 +3,8 @@
 
 static void print(struct cli *cli, const struct confab_conversation *c) {
         cli_name(cli, c->name);
-        cli_printf(cli, ": %u turns, %u tokens\n", c->n_turns, c->n_tokens);
+        cli_printf(cli, ": %u turn%s, %u token%s\n", c->n_turns, plural_s(c->n_turns), c->n_tokens,
+                plural_s(c->n_tokens));
 }
 
 static int run(struct cli *cli) {

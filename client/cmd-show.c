@@ -38,8 +38,9 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
         cli_name(cli, c->name);
         cli_printf(cli, " (#%llu), revision %llu\n", (unsigned long long)c->id,
                 (unsigned long long)c->revision);
-        cli_printf(cli, "%u tokens in %u turns, %s, %s in RAM, %s on disk%s\n", c->n_tokens,
-                c->n_turns, confab_residency_name(c->residency), human_size(ram, c->ram_size),
+        cli_printf(cli, "%u token%s in %u turn%s, %s, %s in RAM, %s on disk%s\n", c->n_tokens,
+                plural_s(c->n_tokens), c->n_turns, plural_s(c->n_turns),
+                confab_residency_name(c->residency), human_size(ram, c->ram_size),
                 human_size(disk, c->disk_size),
                 c->generating ? ", generating"
                 : c->busy     ? ", busy"

@@ -130,7 +130,8 @@ static void draw_text(struct tree *t, const struct node *n, size_t depth) {
         cli_printf(t->cli, " (#%llu)", (unsigned long long)n->id);
         if (n->parent != NONE)
                 cli_printf(t->cli, " from token %u", n->fork_pos);
-        cli_printf(t->cli, ": %u turns, %u tokens, ", n->n_turns, n->n_tokens);
+        cli_printf(t->cli, ": %u turn%s, %u token%s, ", n->n_turns, plural_s(n->n_turns),
+                n->n_tokens, plural_s(n->n_tokens));
         draw_residency(t, n);
 }
 

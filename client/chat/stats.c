@@ -14,7 +14,7 @@ static double seconds(uint64_t usec) {
 
 /* "12 tokens in 0.30 s (40 per second)" */
 static void print_rate(struct cli *cli, uint32_t n, uint64_t usec) {
-        cli_printf(cli, "%u tokens in %.2f s", n, seconds(usec));
+        cli_printf(cli, "%u token%s in %.2f s", n, plural_s(n), seconds(usec));
         if (usec > 0 && n > 0)
                 cli_printf(cli,
                         n / seconds(usec) < 100 ? " (%.1f per second)" : " (%.0f per second)",
@@ -24,8 +24,8 @@ static void print_rate(struct cli *cli, uint32_t n, uint64_t usec) {
 static void print_run(struct cli *cli, const struct confab_run *run) {
         cli_printf(cli, "last reply: ");
         print_rate(cli, run->n_generated, run->decode_usec);
-        cli_printf(cli, "\nits prompt: %u tokens: %u in RAM, %u shared with others, %u from disk",
-                run->n_prompt, run->n_ram, run->n_shared, run->n_disk);
+        cli_printf(cli, "\nits prompt: %u token%s: %u in RAM, %u shared with others, %u from disk",
+                run->n_prompt, plural_s(run->n_prompt), run->n_ram, run->n_shared, run->n_disk);
         if (run->n_disk > 0)
                 cli_printf(cli, " in %.2f s", seconds(run->restore_usec));
         cli_printf(cli, ", computed: ");
@@ -39,7 +39,8 @@ static void print(struct cli *cli, const struct confab_conversation *c, uint32_t
         uint32_t seen = c->n_tokens - (c->dropped_to - c->dropped_from);
 
         cli_print_residency(cli, c);
-        cli_printf(cli, "%u turns, %u tokens", c->n_turns, c->n_tokens);
+        cli_printf(cli, "%u turn%s, %u token%s", c->n_turns, plural_s(c->n_turns), c->n_tokens,
+                plural_s(c->n_tokens));
         if (seen != c->n_tokens)
                 cli_printf(cli, ", of which the model sees %u", seen);
         cli_printf(cli, "\ncontext: %u of %u tokens, %u left\n", seen, context,

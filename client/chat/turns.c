@@ -67,7 +67,8 @@ static void rewound_event(void *userdata, const struct confab_event *event) {
                 return;
         chat_enter(chat, c);
         if (chat->tty)
-                cli_printf(chat->cli, "%u turns, %u tokens are left\n", c->n_turns, c->n_tokens);
+                cli_printf(chat->cli, "%u turn%s, %u token%s are left\n", c->n_turns,
+                        plural_s(c->n_turns), c->n_tokens, plural_s(c->n_tokens));
 }
 
 int chat_rewind(struct chat *chat, const char *arg) {
