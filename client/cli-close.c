@@ -50,8 +50,9 @@ static void tell(struct cli_close *x, const struct cli_item *item, const char *w
 
         cli_printf(x->cli, "%s ", what);
         cli_name(x->cli, item->name);
-        cli_printf(x->cli, " (#%llu): %u turns, %u tokens, changed %s ago%s%s\n",
-                (unsigned long long)item->id, item->n_turns, item->n_tokens,
+        cli_printf(x->cli, " (#%llu): %u turn%s, %u token%s, changed %s ago%s%s\n",
+                (unsigned long long)item->id, item->n_turns, plural_s(item->n_turns),
+                item->n_tokens, plural_s(item->n_tokens),
                 human_age(age, item->updated_usec, x->now_usec), item->pinned ? ", pinned" : "",
                 item->n_published ? ", published" : "");
 }
@@ -70,6 +71,10 @@ void cli_close_kept(struct cli_close *x, const struct cli_item *item, const char
         json_object_end(j);
 }
 
+bool cli_close_is_pattern(const char *name) {
+        return strpbrk(name, "*?[") != NULL;
+}
+
 int cli_close_failed(
         struct cli_close *x, const char *name, uint64_t id, const struct confab_error *e) {
         struct json *j;
@@ -77,7 +82,8 @@ int cli_close_failed(
         if (cli_ends_all(e))
                 return cli_fail(x->cli, e);
         if (confab_error_is(e, CONFAB_NOT_FOUND)) /* it names it */
-                cli_complain(x->cli, "%s", e->message);
+                cli_complain(x->cli, "%s%s", e->message,
+                        cli_close_is_pattern(name) ? " (--match takes a PATTERN)" : "");
         else
                 cli_complain(x->cli, "%s: %s", name, e->message);
         x->status = x->status ? x->status : cli_status_of(e);

@@ -23,6 +23,8 @@ int cli_close_item(struct cli_close *x, const struct cli_item *item);
 int cli_close_named(struct cli_close *x, const char *name);
 /* Tell that @item stays, and why. */
 void cli_close_kept(struct cli_close *x, const struct cli_item *item, const char *why);
+/* Whether somebody may have meant more than one conversation by @name: '*', '?' or '[' is in it. */
+bool cli_close_is_pattern(const char *name);
 /* Report that @name can't be closed. 0, or a status to end with at once. */
 int cli_close_failed(
         struct cli_close *x, const char *name, uint64_t id, const struct confab_error *e);

@@ -267,10 +267,12 @@ static void run_text(struct run *run, const struct confab_delta *d) {
 }
 
 /* A verb that only follows a reply has none of the options that make one. */
-static bool is_verbose(const struct cli *cli) {
-        static const char name[] = "verbose";
+static bool takes(const struct cli *cli, const char *name) {
+        return cli_find_option(cli->command, name, strlen(name)) != NULL;
+}
 
-        return cli_find_option(cli->command, name, strlen(name)) && cli_get(cli, name);
+static bool is_verbose(const struct cli *cli) {
+        return takes(cli, "verbose") && cli_get(cli, "verbose");
 }
 
 static void run_done(struct run *run, const struct confab_done *done) {
@@ -283,8 +285,10 @@ static void run_done(struct run *run, const struct confab_done *done) {
         } else if (done->finish == CONFAB_FINISH_LENGTH && done->n_generated > 0) {
                 const char *go_on = run->cli->go_on;
 
-                cli_note(run->cli, "the reply ended at %u tokens, the longest that was allowed; %s",
-                        done->n_generated, go_on ? go_on : "'confab say NAME --no-input' goes on");
+                cli_note(run->cli,
+                        "the reply ended at %u token%s, the longest that was allowed; %s",
+                        done->n_generated, plural_s(done->n_generated),
+                        go_on ? go_on : "'confab say NAME --no-input' goes on");
         }
         if (done->n_calls > 0 && !run->status)
                 run->status = CLI_CALLS;
@@ -313,6 +317,9 @@ static void run_error(struct run *run, const struct confab_error *e) {
                 cli_complain(run->cli, "'confab update NAME --overflow shift' lets it drop old "
                                        "turns from what the "
                                        "model sees, 'confab rewind' takes turns back");
+        if (confab_error_is(e, CONFAB_BUSY) && !run->cli->json && takes(run->cli, "wait") &&
+                !cli_get(run->cli, "wait"))
+                cli_note(run->cli, "--wait waits until it is free");
 }
 
 static void run_event(void *userdata, const struct confab_event *event) {

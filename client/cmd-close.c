@@ -129,10 +129,13 @@ static int run(struct cli *cli) {
         int status;
 
         if (rules == (cli->n_args > 0))
-                return cli_usage(cli, "names of conversations, or options that choose them");
+                return cli_usage(cli,
+                        cli->n_args > 0
+                                ? "NAMEs and options that choose conversations exclude each other"
+                                : "close needs NAMEs, or options that choose conversations");
         if (rules)
                 return run_rules(cli, dry_run);
-        if (cli->n_args > 1 || dry_run)
+        if (cli->n_args > 1 || dry_run || (!cli->json && cli_close_is_pattern(cli->args[0])))
                 return run_names(cli, dry_run);
         status = cli_ref(cli, cli->args[0], &r);
         r.verb = CONFAB_CLOSE;

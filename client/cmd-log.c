@@ -225,7 +225,7 @@ static int log_all(struct log *log, const char *search) {
         struct confab_request r = CONFAB_REQUEST_INIT;
 
         if (!search)
-                return cli_usage(log->cli, "a NAME, or --search WORDS to look in all");
+                return cli_usage(log->cli, "log needs a NAME, or --search WORDS to look in all");
         if (cli_get(log->cli, "last"))
                 return cli_usage(log->cli, "--last goes with a NAME");
         r.search = search;

@@ -72,6 +72,22 @@ static const struct cli_option *find_key(const char *key, size_t n) {
         return o ? o : find_in(cli_sampling_options, key, n);
 }
 
+static int unknown_key(struct cli *cli, const char *key, size_t size) {
+        const struct cli_option *const tables[] = {options, cli_sampling_options};
+        _cleanup_(buf_deinit) struct buf near = BUF_NULL;
+        char word[CLI_SUGGEST_SIZE + 2];
+        struct cli_suggest s = {.word = word};
+
+        snprintf(word, sizeof(word), "%.*s", (int)MIN(size, sizeof(word) - 1), key);
+        for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+                for (const struct cli_option *o = tables[i]; o->name; o++)
+                        if (o->arg)
+                                cli_suggest_try(&s, o->name);
+        (void)!cli_suggest_put(&s, "", &near);
+        return cli_usage(cli, "there is no key '%.*s'%s", (int)size, key,
+                near.data ? (const char *)near.data : "");
+}
+
 /* +TAG, -TAG or KEY=VALUE. */
 static int take_word(struct set *set, const char *word) {
         const char *eq = strchr(word, '=');
@@ -84,7 +100,7 @@ static int take_word(struct set *set, const char *word) {
                 return cli_usage(set->cli, "'%s' is not KEY=VALUE, and no tag: +%s", word, word);
         o = find_key(word, (size_t)(eq - word));
         if (!o)
-                return cli_usage(set->cli, "there is no key '%.*s'", (int)(eq - word), word);
+                return unknown_key(set->cli, word, (size_t)(eq - word));
         if (eq[1])
                 return cli_give(set->cli, o, eq + 1);
         if (set->n_unset == ARRAY_SIZE(set->unset))

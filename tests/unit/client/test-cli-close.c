@@ -38,6 +38,15 @@ static void test_names(void **state) {
         send_conv(&f, expect(&f, REQ(GET)), &convs[1]);
         finish(&f, 0, "would close tmp-a (#2): 2 turns, 40 tokens, changed 10m ago\n", NULL);
         assert_null(peer_next(&f.peer));
+        START(&f, "close", "tmp-*");
+        greet(&f);
+        peer_send_error(
+                &f.peer, expect(&f, REQ(CLOSE)), "not_found", "no conversation 'tmp-*'", false);
+        finish(&f, 3, "", "confab: no conversation 'tmp-*' (--match takes a PATTERN)\n");
+        START(&f, "close", "[a]"); /* a name may have such letters */
+        greet(&f);
+        peer_send_empty(&f.peer, expect(&f, REQ(CLOSE)));
+        finish(&f, 0, "", NULL);
         teardown(&f);
 }
 
@@ -58,8 +67,8 @@ static void test_wrong(void **state) {
         struct fixture f;
 
         setup(&f);
-        USAGE(&f, "names of conversations, or options", "close");
-        USAGE(&f, "names of conversations, or options", "close", "a", "--match", "b*");
+        USAGE(&f, "close needs NAMEs, or options", "close");
+        USAGE(&f, "exclude each other", "close", "a", "--match", "b*");
         USAGE(&f, "is no age", "close", "--older", "soon");
         USAGE(&f, "what is unused?", "prune", "--match", "b*");
         USAGE(&f, "fewer arguments", "prune", "a");
@@ -89,7 +98,7 @@ static void test_rule(void **state) {
                 &f.peer, expect_for(&f, REQ(GET), 2), "not_found", "no conversation", false);
         used.revision++;
         send_conv(&f, expect_for(&f, REQ(GET), 3), &used);
-        finish(&f, 4, "closed base (#1): 1 turns, 0 tokens, changed 15m ago\n",
+        finish(&f, 4, "closed base (#1): 1 turn, 0 tokens, changed 15m ago\n",
                 "confab: tmp-b: it was used since it was chosen, and stays\n");
         assert_null(peer_next(&f.peer));
         /* something was noted about it: its revision is the same */
@@ -170,7 +179,7 @@ static void test_prune_closes(void **state) {
         send_convs(&f, expect(&f, REQ(LIST)), convs, 2, false, NULL);
         send_convs(&f, expect(&f, REQ(LIST)), convs, 2, false, NULL);
         finish(&f, 0,
-                "would close base (#1): 1 turns, 0 tokens, changed 15m ago\n"
+                "would close base (#1): 1 turn, 0 tokens, changed 15m ago\n"
                 "would close tmp-a (#2): 2 turns, 40 tokens, changed 10m ago\n",
                 "nothing was closed: --yes does it");
         assert_null(peer_next(&f.peer));

@@ -198,6 +198,26 @@ static void test_say_errors(void **state) {
         }
 }
 
+/* What helps is told once to people who have not asked for it yet. */
+static void test_say_busy(void **state) {
+        static const struct {
+                const char *option, *told;
+        } table[] = {
+                {"-n", "confab: it is held\nconfab: --wait waits until it is free\n"},
+                {"--wait", "confab: it is held\n"},
+                {"--quiet", "confab: it is held\n"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct fixture f;
+
+                BEGIN(&f, "say", "a", "b", table[i].option);
+                peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), "busy", "it is held", true);
+                finish(&f, 4, "", table[i].told);
+                teardown(&f);
+        }
+}
+
 /* What does not fit can be helped. */
 static void test_say_context(void **state) {
         struct fixture f;
@@ -522,6 +542,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_say_bad_input),
                 cmocka_unit_test(test_say_json),
                 cmocka_unit_test(test_say_errors),
+                cmocka_unit_test(test_say_busy),
                 cmocka_unit_test(test_say_context),
                 cmocka_unit_test(test_say_hang_up),
                 cmocka_unit_test(test_say_garbage),

@@ -181,7 +181,10 @@ static void test_set_wrong(void **state) {
 
         setup(&f);
         USAGE(&f, "'x' is not KEY=VALUE, and no tag: +x", "set", "a", "x");
-        USAGE(&f, "there is no key 'colour'", "set", "a", "colour=red");
+        USAGE(&f, "there is no key 'colour'\n", "set", "a", "colour=red");
+        USAGE(&f, "there is no key 'temperatur'; did you mean 'temperature'?\n", "set", "a",
+                "temperatur=1");
+        USAGE(&f, "there is no key 'tilte'; did you mean 'title'?\n", "set", "a", "tilte=x");
         USAGE(&f, "there is no key 'reset-sampling'", "set", "a", "reset-sampling=1");
         USAGE(&f, "there is no key 'top'", "set", "a", "top=1");
         USAGE(&f, "--top-p: '2' is not a number from 0 to 1", "set", "a", "top-p=2");
