@@ -27,6 +27,7 @@ struct fixture {
         pid_t pid;
         struct peer peer;
         char *text; /* standard output so far */
+        char *told; /* all of standard error, after finish() */
         size_t text_size;
 };
 
@@ -51,6 +52,7 @@ static inline void teardown(struct fixture *f) {
         unlink(f->path);
         rmdir(f->dir);
         free(f->text);
+        free(f->told);
 }
 
 static inline void child(struct fixture *f, const char *const *args, int in, int out, int err) {
@@ -180,25 +182,25 @@ static inline char *read_all(int fd) {
 /* The program ends with @status, having printed exactly @out, and on standard error something with
  * @err in it, or nothing if NULL. */
 static inline void finish(struct fixture *f, int status, const char *out, const char *err) {
-        _cleanup_(freep) char *got_err = NULL;
         int w;
 
         if (f->in >= 0)
                 end_input(f);
         free(f->text);
+        free(f->told);
         f->text = read_all(f->out);
-        got_err = read_all(f->err);
+        f->told = read_all(f->err);
         assert_int_equal(waitpid(f->pid, &w, 0), f->pid);
         assert_true(WIFEXITED(w));
         if (WEXITSTATUS(w) != status)
-                print_message("%s", got_err);
+                print_message("%s", f->told);
         assert_int_equal(WEXITSTATUS(w), status);
         if (out)
                 assert_string_equal(f->text, out);
         if (!err)
-                assert_string_equal(got_err, "");
+                assert_string_equal(f->told, "");
         else
-                assert_non_null(strstr(got_err, err));
+                assert_non_null(strstr(f->told, err));
 }
 
 #define REQ(name) CONFAB__V1__REQUEST__VERB_##name

@@ -213,7 +213,8 @@ static void test_say_busy(void **state) {
 
                 BEGIN(&f, "say", "a", "b", table[i].option);
                 peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), "busy", "it is held", true);
-                finish(&f, 4, "", table[i].told);
+                finish(&f, 4, "", "confab: it is held\n");
+                assert_string_equal(f.told, table[i].told);
                 teardown(&f);
         }
 }
