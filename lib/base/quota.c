@@ -86,6 +86,7 @@ int quota_refuse(struct err *e, uint64_t owner, enum quota quota, uint64_t used,
                 [QUOTA_REQUESTS] = {" in flight", "wait for some to end"},
                 [QUOTA_CONNECTIONS] = {"", "close some"},
         };
+        const char *unit = infos[quota].unit; /* a plural in -s */
         char wanted[48] = "";
 
         if (quota == QUOTA_TOKENS_PER_DAY)
@@ -93,8 +94,9 @@ int quota_refuse(struct err *e, uint64_t owner, enum quota quota, uint64_t used,
         if (more > 1)
                 (void)snprintf(wanted, sizeof(wanted), " and wants %" PRIu64 " more", more);
         return err_set(e, ERR_LIMIT,
-                "%s has %" PRIu64 " %s%s%s, the limit for this %s (%s = %" PRIu64
+                "%s has %" PRIu64 " %.*s%s%s, the limit for this %s (%s = %" PRIu64
                 "); %s, or ask the administrator ('confab admin quota')",
-                OWNER_TEXT(owner), used, infos[quota].unit, texts[quota][0], wanted,
-                owner_tenant(owner) ? "tenant" : "user", infos[quota].name, max, texts[quota][1]);
+                OWNER_TEXT(owner), used, (int)strlen(unit) - (used == 1), unit, texts[quota][0],
+                wanted, owner_tenant(owner) ? "tenant" : "user", infos[quota].name, max,
+                texts[quota][1]);
 }

@@ -393,7 +393,7 @@ static void connections(struct harness *h, struct confab *root) {
 
         set(root, user_of(USER), "max-user-connections", CONFAB_QUOTA_VALUE, 1);
         c = connect_as(h, USER, USER, NULL, NULL);
-        refused(c, &r, CONFAB_LIMIT, WORDS("user 54330 has 1 connections", "max-user-connections"));
+        refused(c, &r, CONFAB_LIMIT, WORDS("user 54330 has 1 connection,", "max-user-connections"));
         confab_free(c);
         set(root, user_of(USER), "max-user-connections", CONFAB_QUOTA_CLEAR, 0);
 }

@@ -95,7 +95,7 @@ def check_quotas(box):
     need('tokens today' in refused(box, 'bob', 'max-user-tokens-per-day', 'say', 'note-1', 'hi'), 'the use is told')
     quota(box, 'bob', 'max-user-tokens-per-day=default', 'max-user-requests=1')
     reply = Reply(box, 'bob', 'say', 'note-2', 'Go on.')
-    need('1 requests' in refused(box, 'bob', 'max-user-requests', 'say', 'note-1', 'hi'), 'the use is told')
+    need('has 1 request in flight' in refused(box, 'bob', 'max-user-requests', 'say', 'note-1', 'hi'), 'the use is told')
     box.run('confab', 'admin', 'cancel', 'bob')
     reply.end(0, 1, 130)
     quota(box, 'bob', 'max-user-requests=default', 'max-user-connections=0')
