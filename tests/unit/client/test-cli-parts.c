@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tools, calls and reasoning in say and show, against a daemon played by this test. */
 #include "cli-fixture.h"
+#include "util/terminal.h"
 
 #define KIND(name) CONFAB__V1__PART_KIND__PART_##name
 
@@ -70,6 +71,58 @@ static void test_where_parts_go(void **state) {
         check("--reasoning=show", "Let me see.\n", "hm, so\nf(");
         check("--reasoning=hide", "Let me see.\n", call);
         check("--reasoning=only", "hm, so\n", call);
+}
+
+/* On a terminal of its own, whose other end is f->out; it changes no byte. */
+static void start_on_terminal(struct fixture *f, const char *const *args) {
+        const struct winsize size = {.ws_row = 24, .ws_col = 80};
+        struct termios raw = {0};
+
+        setup(f);
+        cfmakeraw(&raw);
+        raw.c_cflag |= CS8;
+        f->pid = forkpty(&f->out, NULL, &raw, &size);
+        assert_true(f->pid >= 0);
+        if (f->pid == 0)
+                child(f, args, 0, 1, 2);
+        greet(f);
+}
+
+/* The program's end of the terminal is closed when it has ended. */
+static void finish_on_terminal(struct fixture *f, const char *expected) {
+        int w;
+
+        f->text = read_all(f->out);
+        assert_int_equal(waitpid(f->pid, &w, 0), f->pid);
+        assert_true(WIFEXITED(w));
+        assert_int_equal(WEXITSTATUS(w), 0);
+        if (!strstr(f->text, expected))
+                print_message("on the terminal: %s\n", f->text);
+        assert_non_null(strstr(f->text, expected));
+        teardown(f);
+}
+
+static void think_and_say(struct fixture *f, uint64_t id) {
+        peer_send_accepted(&f->peer, id);
+        send_part(f, id, 0, KIND(REASONING), "hm, so", NULL, NULL, true, NULL);
+        send_part(f, id, 1, KIND(TEXT), "Yes.", NULL, NULL, true, NULL);
+        send_done(f, id, 0);
+}
+
+/* Reasoning is dimmed there, and what is said is not; in chat, too, which writes Markdown. */
+static void test_dimmed(void **state) {
+        struct fixture f;
+
+        test_need_terminal();
+        start_on_terminal(&f, (const char *const[]){"say", "a", "hello", NULL});
+        think_and_say(&f, expect(&f, REQ(CONTINUE)));
+        finish_on_terminal(&f, "\033[2mhm, so\033[22m\nYes.\n");
+
+        start_on_terminal(&f, (const char *const[]){"chat", "--no-history", "a", NULL});
+        peer_send_conversation(&f.peer, expect(&f, REQ(GET)), 3, "a");
+        assert_int_equal(write(f.out, "hello\r/quit\r", 12), 12);
+        think_and_say(&f, expect(&f, REQ(CONTINUE)));
+        finish_on_terminal(&f, "\033[0;2mhm, so\033[0m\r\nYes.\r\n");
 }
 
 static void test_hidden_reasoning(void **state) {
@@ -266,6 +319,7 @@ static void test_show(void **state) {
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_where_parts_go),
+                cmocka_unit_test(test_dimmed),
                 cmocka_unit_test(test_hidden_reasoning),
                 cmocka_unit_test(test_broken_call),
                 cmocka_unit_test(test_json),
