@@ -151,6 +151,7 @@ def test_focus_stays(r, page):
     front.reply('Otherwise.')
     page.press('Enter')
     page.wait("location.hash !== a", 'there is a branch', args=[f'#/c/{child["id"]}'])
+    page.wait("[...document.querySelectorAll('.turn-body')].at(-1)?.innerText.trim() === 'Otherwise.'", 'the other reply is there')
     settles(page)
     kept(page, 'another reply')
     # the end of a conversation, and the way back

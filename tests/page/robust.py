@@ -289,6 +289,38 @@ def test_left_and_failed(r, page):
     need(draft(page) == MESSAGE and not r.turns(made), 'it is a draft still')
 
 
+def test_branch_left(r, page):
+    """Nor is what a branch is for done elsewhere by who goes on to another conversation, or to none, before the branch is shown."""
+    made, other, front = r.opened(), r.opened(), r.front()
+    r.tell(made, 'Hello', 'Hi')
+    r.say(other, 'Elsewhere', max_tokens=0) # whatever asks for a reply would get one
+    before = r.turns(other)
+    r.show(page, made, url=front.url)
+    for number, label in ((0, 'Edit'), (1, 'Another reply')):
+        for elsewhere in (f'#/c/{other["id"]}', '#/'):
+            r.go(page, made)
+            turn = page.one(f'#talk .turn[data-turn="{number}"]')
+            with front.held(f'GET .*/conversations/(?!({made["id"]}|{other["id"]})[?])[0-9]+[?]'):
+                page.role('button', label, below=turn).click()
+                if label == 'Edit':
+                    page.wait("document.querySelector('#message').value === 'Hello'", 'the message is there to be changed')
+                    send(page, MESSAGE)
+                page.wait("location.hash !== a", 'there is a branch', args=[f'#/c/{made["id"]}'])
+                branch = int(page.url.rpartition('/')[2])
+                page.wait(lambda branch=branch: any(f'/conversations/{branch}?' in path for _, path, _ in front.seen), 'the branch is asked for')
+                page.run('location.hash = a;', elsewhere)
+                if elsewhere == '#/':
+                    page.one('.talk-scroll .start')
+                else:
+                    page.wait("document.querySelector('.talk-scroll .turn')?.innerText.includes('Elsewhere')", 'the other one is shown')
+            page.frames(10)
+            need(draft(page) == '', draft(page))
+            need(r.turns(other) == before and len(r.turns(branch)) == number, (r.turns(other), r.turns(branch)))
+            need(not [path for _, path, _ in front.seen if path.endswith('/continue')], 'nothing was sent')
+            r.go(page, branch)
+            need(draft(page) == (MESSAGE if label == 'Edit' else ''), draft(page))
+
+
 def test_enter_twice(r, page):
     """The first message of a new conversation, with Enter twice: one is made."""
     r.clear()

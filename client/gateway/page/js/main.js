@@ -118,8 +118,9 @@ function titleFrom(text) {
 
 async function send(text, {edited}) {
 	if (edited) {
-		await forkAt(edited.turn);
-		composer.put(text);
+		const child = await forkAt(edited.turn, text);
+		await talk.send(child.id, {message: text}, {text});
+		return;
 	}
 	// Nothing goes elsewhere because its conversation could not be shown.
 	if (talk.id === null && readAddress().id !== null) {
@@ -127,14 +128,16 @@ async function send(text, {edited}) {
 		if (talk.id === null)
 			return;
 	}
-	if (talk.id === null) {
+	let {id} = talk;
+	if (id === null) {
 		const made = await call('POST', 'conversations', {body: {...fields.read(), about: {title: titleFrom(text)}}});
+		({id} = made);
 		store.put(made);
-		composer.moveDraft(made.id);
-		history.replaceState(null, '', addressOf(made.id));
-		await show(made.id);
+		composer.moveDraft(id);
+		history.replaceState(null, '', addressOf(id));
+		await show(id);
 	}
-	await talk.send({message: text}, {text});
+	await talk.send(id, {message: text}, {text});
 }
 
 async function show(id, turn = null) {
@@ -149,17 +152,21 @@ async function fork(id, fields) {
 	return child;
 }
 
-async function forkAt(turnNumber) {
+/** Shows the fork, with `draft` as what is to be said there. */
+async function forkAt(turnNumber, draft = null) {
 	const child = await fork(talk.id, {at_turn: turnNumber, expect_revision: talk.conversation.revision});
 	history.pushState(null, '', addressOf(child.id));
 	composer.endEdit();
 	composer.open(child.id);
+	if (draft !== null)
+		composer.put(draft);
 	await show(child.id);
+	return child;
 }
 
 async function again(turn) {
-	await forkAt(turn.turn);
-	await talk.send({nothing: true}, null);
+	const child = await forkAt(turn.turn);
+	await talk.send(child.id, {nothing: true}, null);
 }
 
 async function branch(turn) {
@@ -170,12 +177,13 @@ async function branch(turn) {
 
 /** All calls of a reply at once: with the first result the model goes on. */
 async function answerCalls(calls) {
+	const {id} = talk;
 	const texts = calls.map(() => h('textarea', {rows: 4, required: true, dir: 'auto'}));
 	await dialog(t('call.result'), h('div', calls.map(({name}, i) => field(t('call.answer', {name}), texts[i]))), [{
 		label: t('composer.send'), primary: true,
 		run: () => {
 			const results = calls.map(({call_id, name}, i) => ({call_id, name, content: texts[i].value}));
-			attempt(() => talk.send({results}, {role: 'tool', results}));
+			attempt(() => talk.send(id, {results}, {role: 'tool', results}));
 		},
 	}]);
 }

@@ -82,8 +82,11 @@ export class TalkView {
 	/** Whether it is shown, as soon as that is known. */
 	async #isThere(id) {
 		try {
-			await this.#shown;
-			return id === this.id;
+			let shown;
+			do
+				await (shown = this.#shown);
+			while (shown !== this.#shown);
+			return id !== null && id === this.id;
 		} catch { // which open() told
 			return false;
 		}
@@ -154,9 +157,11 @@ export class TalkView {
 
 	// - the reply
 
-	/** Sends a message at the end, or answers what is there (`body` {nothing: true}). `shown` is the message to show. Resolves when it has begun. */
-	async send(body, shown) {
-		const {id} = this;
+	/**
+	 * Sends a message at the end of conversation `id`, or answers what is there (`body` {nothing: true}). `shown` is the message to show.
+	 * Nothing is sent if another one is shown by then. Resolves when it has begun.
+	 */
+	async send(id, body, shown) {
 		if (await this.#isThere(id) && !this.#atLast)
 			await this.open(id);
 		if (!await this.#isThere(id) || this.busy)
@@ -168,7 +173,7 @@ export class TalkView {
 	}
 
 	answer() {
-		return this.send({nothing: true}, null);
+		return this.send(this.id, {nothing: true}, null);
 	}
 
 	stop() {
