@@ -118,11 +118,10 @@ function titleFrom(text) {
 
 async function send(text, {edited}) {
 	if (edited) {
-		const child = await forkAt(edited.turn, text);
-		await talk.send(child.id, {message: text}, {text});
+		await forkAt(edited.turn, {message: text}, {text});
 		return;
 	}
-	// Nothing goes elsewhere because its conversation could not be shown.
+	// Nothing goes elsewhere if its conversation could not be shown.
 	if (talk.id === null && readAddress().id !== null) {
 		await route();
 		if (talk.id === null)
@@ -131,8 +130,8 @@ async function send(text, {edited}) {
 	let {id} = talk;
 	if (id === null) {
 		const made = await call('POST', 'conversations', {body: {...fields.read(), about: {title: titleFrom(text)}}});
-		({id} = made);
 		store.put(made);
+		id = made.id;
 		composer.moveDraft(id);
 		history.replaceState(null, '', addressOf(id));
 		await show(id);
@@ -152,21 +151,15 @@ async function fork(id, fields) {
 	return child;
 }
 
-/** Shows the fork, with `draft` as what is to be said there. */
-async function forkAt(turnNumber, draft = null) {
-	const child = await fork(talk.id, {at_turn: turnNumber, expect_revision: talk.conversation.revision});
-	history.pushState(null, '', addressOf(child.id));
+async function forkAt(turn, body, shown = null) {
+	const {id} = await fork(talk.id, {at_turn: turn, expect_revision: talk.conversation.revision});
+	history.pushState(null, '', addressOf(id));
 	composer.endEdit();
-	composer.open(child.id);
-	if (draft !== null)
-		composer.put(draft);
-	await show(child.id);
-	return child;
-}
-
-async function again(turn) {
-	const child = await forkAt(turn.turn);
-	await talk.send(child.id, {nothing: true}, null);
+	composer.open(id);
+	if (shown)
+		composer.put(shown.text);
+	await show(id);
+	return body && talk.send(id, body, shown);
 }
 
 async function branch(turn) {
@@ -468,7 +461,7 @@ function makeViews() {
 			go(null);
 		},
 		onEdit: turn => composer.edit(turn),
-		onAgain: attempting(again),
+		onAgain: attempting(turn => forkAt(turn.turn, {nothing: true})),
 		onBranch: attempting(branch),
 		onMenu: (turn, anchor, view) => menu(anchor, turnItems(turn, view)),
 		siblings: siblingsOf,

@@ -82,11 +82,8 @@ export class TalkView {
 	/** Whether it is shown, as soon as that is known. */
 	async #isThere(id) {
 		try {
-			let shown;
-			do
-				await (shown = this.#shown);
-			while (shown !== this.#shown);
-			return id !== null && id === this.id;
+			await this.#shown;
+			return id === this.id;
 		} catch { // which open() told
 			return false;
 		}
@@ -157,10 +154,7 @@ export class TalkView {
 
 	// - the reply
 
-	/**
-	 * Sends a message at the end of conversation `id`, or answers what is there (`body` {nothing: true}). `shown` is the message to show.
-	 * Nothing is sent if another one is shown by then. Resolves when it has begun.
-	 */
+	/** Says `body` in `id`, or answers what is there ({nothing: true}), unless it is left by then. */
 	async send(id, body, shown) {
 		if (await this.#isThere(id) && !this.#atLast)
 			await this.open(id);
