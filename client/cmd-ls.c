@@ -252,7 +252,7 @@ static const struct cli_option options[] = {
         {"reverse", NULL, CLI_FLAG, .letter = 'r', .help = "the other way round"},
         {"names", NULL, CLI_FLAG, .help = "only the names, one on each line, for scripts"},
         {"null", NULL, CLI_FLAG, .letter = 'z', .help = "with --names: a NUL behind each instead"},
-        {"all", NULL, CLI_FLAG, .letter = 'a', .help = "of all users (root and the admin group)"},
+        {"all", NULL, CLI_FLAG, .letter = 'a', .help = "of all users (for administrators)"},
         {.name = NULL},
 };
 

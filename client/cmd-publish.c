@@ -40,7 +40,7 @@ const struct cli_command cmd_publish = {
         .max_args = 1,
         .purpose = CLI_PURPOSE_MEMORY,
         .summary = "Share the memory of a beginning with all users",
-        .help = "For root and the admin group. Conversations of any user that begin with the same "
+        .help = "For administrators. Conversations of any user that begin with the same "
                 "tokens need not compute them. What is published is no secret: how fast a prompt "
                 "is taken in tells others whether it begins like that.",
         .examples = "confab publish handbook --turns 1",

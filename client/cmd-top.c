@@ -237,7 +237,7 @@ static const struct cli_option options[] = {
         {"samples", "N", CLI_UINT, .letter = 'n', .max_uint = UINT32_MAX,
                 .help = "print N samples one below the other (0: without end)"},
         {"all", NULL, CLI_FLAG, .letter = 'a',
-                .help = "conversations of all users (root and the admin group)"},
+                .help = "conversations of all users (for administrators)"},
         {.name = NULL},
 };
 

@@ -430,7 +430,7 @@ static int run(struct cli *cli) {
 static const struct cli_option options[] = {
         {"since", "CURSOR", CLI_STRING,
                 .help = "begin behind the notice with this cursor, as --json shows it"},
-        {"all", NULL, CLI_FLAG, .letter = 'a', .help = "of all users (root and the admin group)"},
+        {"all", NULL, CLI_FLAG, .letter = 'a', .help = "of all users (for administrators)"},
         {.name = NULL},
 };
 

@@ -17,7 +17,7 @@
 int methods_need_admin(const struct peer *p, struct err *e) {
         return p->admin ? 0
                         : err_set(e, ERR_PERMISSION,
-                                  "this is for root and the admin group (setting admin-group)");
+                                  "this is for " METHODS_ADMINS " (setting admin-group)");
 }
 
 static int no_memory(struct err *e) {

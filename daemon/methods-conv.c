@@ -161,8 +161,7 @@ int method_publish(
         int r = 0;
 
         if (!p->admin)
-                return err_set(
-                        e, ERR_PERMISSION, "only root and the admin group publish to all users");
+                return err_set(e, ERR_PERMISSION, "only " METHODS_ADMINS " publish to all users");
         out->publish = !m->off;
         if (m->has_at_turn && !m->off)
                 r = methods_take_number(m->at_turn, &out->at_turn, "at_turn", e);
@@ -204,7 +203,7 @@ int method_list(
 
         if (in->list->all_users && !p->admin)
                 return err_set(e, ERR_PERMISSION,
-                        "only root and the admin group see the conversations of all users");
+                        "only " METHODS_ADMINS " see the conversations of all users");
         out->tag = some(in->list->tag);
         out->limit = in->list->limit ? MIN(in->list->limit, page) : page;
         out->all_users = in->list->all_users;
@@ -217,9 +216,7 @@ int method_update(
 
         /* A pin decides whose memory makes room for others'. To take one back is the owner's in any case. */
         if (in->update->pinned && !p->admin)
-                return err_set(e, ERR_PERMISSION,
-                        "only root, the admin group and the user whom the daemon runs as pin "
-                        "conversations");
+                return err_set(e, ERR_PERMISSION, "only " METHODS_ADMINS " pin conversations");
         out->has_pinned = in->update->has_pinned;
         out->pinned = in->update->pinned;
         out->reset_sampling = in->update->reset_sampling;

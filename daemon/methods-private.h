@@ -5,6 +5,9 @@
 #include "daemon/reply.h"
 #include "daemon/scratch.h"
 
+/* Who the administrators are (peer.h), for messages. */
+#define METHODS_ADMINS "root, the admin group and the user whom the daemon runs as"
+
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
  * the answer is this error. Pointers in @out may borrow from @in; `results`, `calls`, `messages`,
  * `about` and `known` are allocated, and freed by the caller in every case. */

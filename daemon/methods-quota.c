@@ -351,7 +351,7 @@ static int check_peer(const struct peer *p, const Confab__V1__Quota *m, struct e
         if (p->admin || (!m->subject && m->n_changes == 0 && !m->overrides))
                 return 0;
         return err_set(e, ERR_PERMISSION,
-                "only root and the admin group see the limits of others, and change limits");
+                "only " METHODS_ADMINS " see the limits of others, and change limits");
 }
 
 /* Takes @ask over unless it fails. */

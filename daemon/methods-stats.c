@@ -35,9 +35,8 @@ static int take_user(const struct peer *p, const Confab__V1__Stats *m, struct en
                 return err_set(
                         e, ERR_INVALID, "tenant: a label has at most %d bytes", ENGINE_NAME_MAX);
         if (!p->admin && (tenant || m->uid != p->owner))
-                return err_set(e, ERR_PERMISSION,
-                        "only root, the admin group and the user whom the daemon runs as see the "
-                        "figures of others");
+                return err_set(
+                        e, ERR_PERMISSION, "only " METHODS_ADMINS " see the figures of others");
         out->one_user = true;
         out->uid = m->uid;
         out->tenant = tenant;

@@ -28,7 +28,7 @@ int method_watch(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         if (in->watch->all_users && !p->admin)
                 return err_set(e, ERR_PERMISSION,
-                        "only root and the admin group watch the conversations of all users");
+                        "only " METHODS_ADMINS " watch the conversations of all users");
         out->cursor = in->watch->cursor;
         out->all_users = in->watch->all_users;
         out->tell_pressure = p->admin;

@@ -118,7 +118,7 @@ def limits(daemon):
     own = of_guest(daemon, *guest, 'quota')['max-conversations']
     need((own['value'], own['used'], own['origin']) == (1, 1, 'user'), f'quota: {own}')
     denied = daemon.command(*guest, 'admin', 'quota', GUEST, 'max-conversations=9', text=True)
-    need(denied.returncode == 1 and 'only root and the admin group' in denied.stderr, f'not for the user: {denied.stderr}')
+    need(denied.returncode == 1 and 'only root, the admin group and the user whom the daemon runs as' in denied.stderr, f'not for the user: {denied.stderr}')
     need(' 2            1  max-conversations        user' in daemon.run('admin', 'quota', GUEST, 'max-conversations=2'),
          'the limit after the change')
     daemon.run(*guest, 'open', 'two')

@@ -511,18 +511,6 @@ bool desk_awaits(struct engine *engine, uint64_t owner) {
         return found;
 }
 
-uint32_t desk_n_of(struct engine *engine, uint64_t owner) {
-        struct desk *d = engine->desk;
-        struct usage *u;
-        uint32_t n;
-
-        pthread_mutex_lock(&d->lock);
-        u = map_get_u64(d->usage, owner);
-        n = u ? u->n_requests : 0;
-        pthread_mutex_unlock(&d->lock);
-        return n;
-}
-
 struct list *desk_turns(struct engine *engine) {
         return &engine->desk->turns;
 }

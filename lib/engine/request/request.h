@@ -180,7 +180,7 @@ void desk_leave(struct engine *engine, struct request *request);
 /* A job needs the owner's account for longer than the owner's requests. */
 void desk_keep(struct engine *engine, struct usage *usage);
 void desk_let_go(struct engine *engine, struct usage *usage);
-/* The requests of @owner in flight. */
+/* The requests of @owner in flight. Any thread. */
 uint32_t desk_n_requests_of(struct engine *engine, uint64_t owner);
 /* From now on desk_enter() fails with -ERR_SHUTDOWN. Any thread. */
 void desk_close(struct engine *engine);
@@ -210,8 +210,6 @@ size_t desk_n_working(struct engine *engine, bool cancel);
 /* Is a job under way for a request of another owner than @owner, whose next part is the engine thread's? Not those that
  * come in pieces, and not those that look: they do not wait for the step's end. */
 bool desk_awaits(struct engine *engine, uint64_t owner);
-/* Requests of @owner in flight. Any thread. */
-uint32_t desk_n_of(struct engine *engine, uint64_t owner);
 /* The list of requests that wait for their turn on a conversation; they hold nothing. */
 struct list *desk_turns(struct engine *engine);
 

@@ -257,7 +257,7 @@ static void fill_holding(struct engine *engine, struct request *request, struct 
         h->n_convs = asked->usage.n_conversations;
         h->n_tokens = asked->usage.n_tokens;
         h->disk_size = spill_owner_size(engine->spill, asked->owner);
-        h->n_requests = desk_n_of(engine, asked->owner);
+        h->n_requests = desk_n_requests_of(engine, asked->owner);
         while ((c = convs_next(engine, &it)))
                 if (c->owner == asked->owner)
                         h->ram_size += seq_resident_size(c->seq);

@@ -136,7 +136,7 @@ static int begin_owner(struct engine *engine, struct request *request, struct wa
 
         w->user = (struct engine_user){.owner = owner,
                 .disk_size = spill_owner_size(engine->spill, owner),
-                .n_requests = desk_n_of(engine, owner),
+                .n_requests = desk_n_requests_of(engine, owner),
                 .known = {.owner = owner}};
         w->after = 0;
         w->has_owner = true;
