@@ -32,12 +32,13 @@
  *    A flow that is alone in its class computes prompts beside its replies at the pace of pace.c.
  *
  * 7. A step of a flow that is alone is brief while a worker has a job for a request of another owner, and for some
- *    steps after that. The next part of such a request is the engine thread's, which takes
- *    it between two steps; opening a conversation, finding the memory of a prompt or committing a reply have one to three
- *    parts, and whoever got an answer often asks the next thing at once. So others wait for one whole step at the
- *    most, that in which they come, and not for one with each part. A brief step has 4 a/b tokens, if that is not less
- *    than a few and not more than an eighth of batch_tokens: four fifths of its time are the arithmetic of its rows, so
- *    the flow loses a fifth of its speed meanwhile. Nobody's tokens change (I2).
+ *    steps after that. The next part of such a request is the engine thread's, which takes it between two steps; opening
+ *    a conversation, finding the memory of a prompt or committing a reply have one to three parts, and whoever got an
+ *    answer often asks the next thing at once. So others wait for one whole step at the most, that in which they come,
+ *    and not for one with each part. The request that was waited for may be the next to be alone: its steps are whole.
+ *    A brief step has 4 a/b tokens, if that is not less than a few and not more than an eighth of batch_tokens: four
+ *    fifths of its time are the arithmetic of its rows, so the flow loses a fifth of its speed meanwhile. Nobody's
+ *    tokens change (I2).
  *
  * a and b are learned (cost.c, rule 4). Until steps of different sizes were seen, a is taken to be 0: no
  * user gains from an unknown a.
@@ -138,6 +139,7 @@ static void find_shares(struct step *s) {
 /* Rule 7. */
 static void find_alone(struct step *s) {
         struct run *run = s->engine->run;
+        uint64_t owner = 0;
         struct list *it;
         size_t most;
 
@@ -149,13 +151,18 @@ static void find_alone(struct step *s) {
 
                 if (flow_of(request) != s->flows[0])
                         continue;
-                if (desk_awaits(s->engine, request->r.owner))
+                owner = request->r.owner;
+                if (desk_awaits(s->engine, owner)) {
                         run->n_brief = BRIEF_STEPS + 1;
+                        run->brief_owner = owner;
+                }
                 break;
         }
         if (run->n_brief == 0)
                 return;
         run->n_brief--;
+        if (run->brief_owner != owner)
+                return; /* others waited for another one's steps */
         most = MAX(s->alone / BRIEF_PART, (size_t)1);
         s->alone = (size_t)MIN(
                 MAX(BRIEF_RATIO * cost_ratio(&run->cost, (double)most), BRIEF_LEAST), (double)most);

@@ -213,10 +213,11 @@ struct run {
         struct list followers; /* of attach.c */
         int64_t floor[2];      /* least service of the working flows, by class */
         uint64_t next_order;
-        struct cost cost;    /* of steps */
-        uint32_t n_together; /* steps in which prompts went along with replies */
-        double credit_usec;  /* of such steps (pace.h) */
-        unsigned n_brief;    /* steps that are still to be brief (batch.c, rule 7) */
+        struct cost cost;     /* of steps */
+        uint32_t n_together;  /* steps in which prompts went along with replies */
+        double credit_usec;   /* of such steps (pace.h) */
+        unsigned n_brief;     /* steps that are still to be brief (batch.c, rule 7) */
+        uint64_t brief_owner; /* if they are this one's */
         /* speculate.c */
         atomic_bool speculates; /* the setting */
         struct cost row_cost;   /* of steps in which every row has logits */

@@ -96,8 +96,20 @@ static uint64_t open_for(uint64_t owner) {
         return A.conv.id;
 }
 
-/* A's prompt of PROMPT tokens: its first step, a whole one, stands before the gate. */
-static void begin(int32_t *tokens, double ratio) {
+static struct engine_request prompt_of(
+        uint64_t owner, uint64_t conv, const int32_t *tokens, uint32_t n) {
+        struct engine_request q = erig_request(ENGINE_CONTINUE, conv);
+
+        q.owner = owner;
+        q.input = ENGINE_INPUT_TOKENS;
+        q.tokens = tokens;
+        q.n_tokens = n;
+        q.max_tokens = 0;
+        return q;
+}
+
+/* A's prompt of PROMPT tokens: its first step, a whole one, stands before the gate. Returns the request's handle. */
+static uint64_t begin(int32_t *tokens, double ratio) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
 
@@ -113,15 +125,11 @@ static void begin(int32_t *tokens, double ratio) {
         erig_open(&rig, &o);
         for (size_t i = 0; i < PROMPT; i++)
                 tokens[i] = (int32_t)(300 + i);
-        q = erig_request(ENGINE_CONTINUE, open_for(UID_A));
-        q.owner = UID_A;
-        q.input = ENGINE_INPUT_TOKENS;
-        q.tokens = tokens;
-        q.n_tokens = PROMPT;
-        q.max_tokens = 0;
+        q = prompt_of(UID_A, open_for(UID_A), tokens, PROMPT);
         gate_close(&step_gate, 0);
         erig_send(&rig, &q, &A);
         gate_wait(&step_gate);
+        return q.handle;
 }
 
 /* The next step is built, and stands before the gate. */
@@ -210,6 +218,36 @@ static void test_own(void **state) {
         end();
 }
 
+/* Nobody else waits for the one whose request it was: when A stands aside, B's prompt has a whole step. */
+static void test_awaited(void **state) {
+        static const size_t expected[] = {WHOLE, 20, 40};
+        int32_t tokens[PROMPT];
+        struct engine_request q;
+        uint64_t handle;
+
+        erig_need_model();
+        handle = begin(tokens, 5);
+        send_open(UID_B);
+        step();
+        gate_wait(&store_gate);
+        give_back();
+        engine_pause(rig.en, handle, true);
+        gate_step(&step_gate);
+        erig_wait(&rig, &B);
+        assert_int_equal(B.kind, ENGINE_CONV);
+        q = prompt_of(UID_B, B.conv.id, tokens, 40);
+        erig_send(&rig, &q, &B);
+        gate_wait(&step_gate);
+        check_sizes(expected, sizeof(expected) / sizeof(*expected));
+        gate_open(&step_gate);
+        erig_wait(&rig, &B);
+        assert_int_equal(B.kind, ENGINE_DONE);
+        engine_pause(rig.en, handle, false);
+        erig_wait(&rig, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        erig_close(&rig);
+}
+
 /* A failed test must not leave an engine behind. */
 static int teardown(void **state) {
         gate_open(&step_gate);
@@ -223,6 +261,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_teardown(test_brief, teardown),
                 cmocka_unit_test_teardown(test_own, teardown),
+                cmocka_unit_test_teardown(test_awaited, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
