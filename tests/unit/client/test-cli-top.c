@@ -162,9 +162,11 @@ static void begin(struct daemon *d, const char *term) {
         d->f.pid = forkpty(&d->terminal, NULL, NULL, &size);
         assert_true(d->f.pid >= 0);
         if (d->f.pid == 0) {
-                /* A shell has those ignored that it starts in the background, and so a test run. */
+                /* A shell has those ignored that it starts in the background, nohup(1) the last one; and
+                 * so a test run. */
                 signal(SIGINT, SIG_DFL);
                 signal(SIGQUIT, SIG_DFL);
+                signal(SIGHUP, SIG_DFL);
                 setenv("CONFAB_SOCKET", d->f.path, 1);
                 setenv("LC_ALL", "C.UTF-8", 1);
                 setenv("TERM", term, 1);
