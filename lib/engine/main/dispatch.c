@@ -128,10 +128,8 @@ static void resolve_done(struct engine *engine, struct job *j) {
                 request_fail(engine, request, &j->err);
                 return;
         }
-        if (!account_is_exact(request)) {
-                resolve(engine, request);
+        if (!account_is_exact(engine, request, resolve))
                 return;
-        }
         if (request->sc.owner != request->r.owner)
                 log_admin(engine, request);
         find(engine, request);

@@ -9,9 +9,9 @@
  *
  * 1. What an owner has is what the register had when the request read it, plus what Continue has stored for the
  *    owner since account_look(), plus what is not stored yet. A transaction of the owner between the two may count twice,
- *    so then the register is read again (account_is_exact()), a few times: with an owner who stores all the
- *    time the sum may be too large, never too small for what Continue adds. What others add or remove meanwhile counts with
- *    the next request.
+ *    so then the register is read again (account_is_exact()) when the transaction is over, a few times: with an owner who
+ *    stores all the time the sum may be too large, never too small for what Continue adds. What others add or remove
+ *    meanwhile counts with the next request.
  * 2. Tokens that an edit is about to drop are free for the tokens that take their place.
  *    The first token of a reply is counted when the request begins, so that it can have it.
  * 3. Work is every token that the model has computed for a prompt, and every token generated. It is written with the
@@ -39,12 +39,36 @@ void account_look(struct request *request) {
         request->account.n_stored_at = a->n_stored;
 }
 
-bool account_is_exact(struct request *request) {
-        const struct account *a = &request->usage->account;
+bool account_is_exact(struct engine *engine, struct request *request,
+        void (*again)(struct engine *engine, struct request *request)) {
+        struct account *a = &request->usage->account;
         struct account_part *part = &request->account;
 
-        return !part->reads || (a->n_storing == 0 && a->n_stored == part->n_stored_at) ||
-               ++part->n_reads == MOST_READS;
+        if (!part->reads || (a->n_storing == 0 && a->n_stored == part->n_stored_at) ||
+                ++part->n_reads == MOST_READS)
+                return true;
+        if (a->n_storing == 0) {
+                again(engine, request);
+        } else {
+                part->again = again;
+                list_append(&a->waiting, &request->link);
+        }
+        return false;
+}
+
+/* A transaction is over, and what it stored is counted. */
+static void over(struct engine *engine, struct account *a) {
+        struct list waiting;
+
+        a->n_storing--;
+        a->n_stored++;
+        list_move_all(&waiting, &a->waiting);
+        while (!list_empty(&waiting)) {
+                struct request *request = list_entry(waiting.next, struct request, link);
+
+                list_unlink(&request->link);
+                request->account.again(engine, request);
+        }
 }
 
 int account_read(struct engine *engine, struct request *request, struct err *e) {
@@ -133,9 +157,8 @@ void account_storing(struct request *request) {
         request->usage->account.n_storing++;
 }
 
-void account_was_stored(struct request *request) {
-        request->usage->account.n_storing--;
-        request->usage->account.n_stored++;
+void account_was_stored(struct engine *engine, struct request *request) {
+        over(engine, &request->usage->account);
 }
 
 void account_stored(struct request *request, uint32_t n) {
@@ -163,14 +186,14 @@ static void take(struct account *a, struct store_work *ret) {
         a->n_storing++;
 }
 
-static void taken(struct account *a, const struct store_work *work, bool stored) {
+static void taken(
+        struct engine *engine, struct account *a, const struct store_work *work, bool stored) {
         a->taken_work -= work->n_tokens;
-        a->n_storing--;
-        a->n_stored++;
-        if (!stored)
-                return; /* the next transaction takes it along */
-        a->live_work -= work->n_tokens;
-        a->stored_work += work->n_tokens;
+        if (stored) { /* or the next transaction takes it along */
+                a->live_work -= work->n_tokens;
+                a->stored_work += work->n_tokens;
+        }
+        over(engine, a);
 }
 
 void account_take(struct request *request, struct store_work *ret) {
@@ -178,8 +201,9 @@ void account_take(struct request *request, struct store_work *ret) {
         take(&request->usage->account, ret);
 }
 
-void account_taken(struct request *request, const struct store_work *work, bool stored) {
-        taken(&request->usage->account, work, stored);
+void account_taken(struct engine *engine, struct request *request, const struct store_work *work,
+        bool stored) {
+        taken(engine, &request->usage->account, work, stored);
 }
 
 /* Writes what is left of an owner's work. */
@@ -200,7 +224,7 @@ static void work_done(struct engine *engine, struct job *j) {
         struct work_job *w = container_of(j, struct work_job, job);
         struct charge charge = w->charge;
 
-        taken(&w->usage->account, &w->work, j->r == 0);
+        taken(engine, &w->usage->account, &w->work, j->r == 0);
         desk_let_go(engine, w->usage);
         free(w);
         charge_deinit(&charge);

@@ -319,6 +319,7 @@ static int enter(struct engine *engine, struct request *request, struct err *e) 
                         return err_set(e, ERR_NOMEM, "no memory for a request");
                 }
                 u->owner = request->r.owner;
+                list_init(&u->account.waiting);
         }
         r = map_add_u64(d->by_handle, request->r.handle, request, e);
         if (r == 0) {

@@ -88,6 +88,7 @@ struct account {
         uint64_t live_tokens;                /* of transcripts, not stored yet */
         uint64_t live_work, taken_work;      /* not stored yet; of it, in transactions under way */
         uint32_t n_storing, n_stored;        /* transactions under way, and over */
+        struct list waiting;                 /* requests, until one is over */
 };
 /* A request's part in it. */
 struct account_part {
@@ -96,9 +97,10 @@ struct account_part {
         uint32_t n_stored_at;        /* likewise */
         bool reads;                  /* the register is read for it, */
         uint8_t n_reads;             /* so often once more */
-        uint64_t live_tokens, work;  /* its own, that are neither stored nor taken along */
-        uint32_t spare;              /* tokens that it may add in place of those that it drops */
-        uint32_t n_ahead;            /* of its reply's tokens, counted already */
+        void (*again)(struct engine *engine, struct request *request); /* to be read once more */
+        uint64_t live_tokens, work; /* its own, that are neither stored nor taken along */
+        uint32_t spare;             /* tokens that it may add in place of those that it drops */
+        uint32_t n_ahead;           /* of its reply's tokens, counted already */
 };
 
 /* The requests of one owner. In a table while there are any. */
@@ -219,8 +221,10 @@ struct list *desk_turns(struct engine *engine);
 void account_look(struct request *request);
 /* In a job: read what the owner has. Fails as store_usage(). */
 int account_read(struct engine *engine, struct request *request, struct err *e);
-/* Behind that job: nothing was stored for the owner meanwhile. False: look and read once more. */
-bool account_is_exact(struct request *request);
+/* Behind that job: nothing was stored for the owner meanwhile. False: @again, which is to look and read once more, is
+ * called, now or when the transaction that is under way is over. */
+bool account_is_exact(struct engine *engine, struct request *request,
+        void (*again)(struct engine *engine, struct request *request));
 /* What the owner has of QUOTA_TOKENS or QUOTA_TOKENS_PER_DAY, by request.account.seen. */
 uint64_t account_used(const struct request *request, enum quota quota, uint64_t now_usec);
 /* May the request begin, whose conversation has @n_before tokens in the register, and @n_after with its input and
@@ -232,16 +236,18 @@ void account_add(struct request *request, uint32_t n);
 void account_take_back(struct request *request, uint32_t n);
 /* Nothing is left for another token. */
 bool account_is_full(const struct request *request);
-/* A transaction of the request that takes no work along is under way; is over. */
+/* A transaction of the request that takes no work along is under way; is over, behind account_stored(). */
 void account_storing(struct request *request);
-void account_was_stored(struct request *request);
+void account_was_stored(struct engine *engine, struct request *request);
 /* The register has @n more of the request's tokens. */
 void account_stored(struct request *request, uint32_t n);
 /* The model has computed @n tokens for the request. */
 void account_worked(struct request *request, uint32_t n);
-/* A transaction of the request takes the owner's work along; it did, or (@stored false) it failed. */
+/* A transaction of the request takes the owner's work along; it did, or (@stored false) it failed: behind
+ * account_stored(). */
 void account_take(struct request *request, struct store_work *ret);
-void account_taken(struct request *request, const struct store_work *work, bool stored);
+void account_taken(
+        struct engine *engine, struct request *request, const struct store_work *work, bool stored);
 /* The request is about to end. */
 void account_leave(struct engine *engine, struct request *request);
 

@@ -78,14 +78,15 @@ static void reply_done(struct engine *engine, struct job *j) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
 
-        account_taken(request, &g->work, j->r == 0);
+        if (j->r == 0)
+                account_stored(request, UINT32_MAX);
+        account_taken(engine, request, &g->work, j->r == 0);
         if (j->r < 0) {
                 commit_failed(c, j->r);
                 request_fail(engine, request, &j->err);
                 return;
         }
         commit_measure(engine, request);
-        account_stored(request, UINT32_MAX);
         commit_stored(engine, request, c->n_all);
         g->reply_turn.end = conv_n_transcript(c);
         g->reply_turn.finish = g->finish;

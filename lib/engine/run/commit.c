@@ -123,7 +123,9 @@ static void input_done(struct engine *engine, struct job *j) {
         struct event_node *first;
 
         engine->again = true;
-        account_was_stored(request);
+        if (j->r == 0)
+                account_stored(request, g->n_prompt - (uint32_t)g->n_invites - g->n_history);
+        account_was_stored(engine, request);
         if (j->r < 0) {
                 g->storing = NOT_STORED;
                 commit_failed(request->conv, j->r);
@@ -131,7 +133,6 @@ static void input_done(struct engine *engine, struct job *j) {
         } else {
                 g->storing = STORED;
                 commit_measure(engine, request);
-                account_stored(request, g->n_prompt - (uint32_t)g->n_invites - g->n_history);
                 commit_stored(engine, request, g->n_prompt - (uint32_t)g->n_invites);
                 if (input_add_turns(engine, request, NULL) < 0)
                         request->conv->stale = true; /* to be loaded anew */

@@ -57,10 +57,8 @@ static void usage_done(struct engine *engine, struct job *j) {
                 request_fail(engine, request, &j->err);
                 return;
         }
-        if (!account_is_exact(request)) {
-                usage_start(engine, request);
+        if (!account_is_exact(engine, request, usage_start))
                 return;
-        }
         used = request_answer(request, ENGINE_USED)->used;
         if (look->owner != OWNER_ANY) {
                 fill_tokens(request, used);

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "rig.h"
 #include "transfer-rig.h"
+#include "util/gate.h"
 #include "util/test.h"
 
 static struct answer A, B;
@@ -17,6 +18,21 @@ uint64_t __real_clock_realtime_usec(void);
 uint64_t __wrap_clock_realtime_usec(void);
 uint64_t __wrap_clock_realtime_usec(void) {
         return __real_clock_realtime_usec() + days_more * QUOTA_DAY_USEC;
+}
+
+/* Work that no reply takes along is stored, and the worker has not told yet. */
+static struct gate work_gate = GATE_INIT;
+
+int __real_store_work(
+        struct store *s, uint64_t owner, const struct store_work *work, struct err *e);
+int __wrap_store_work(
+        struct store *s, uint64_t owner, const struct store_work *work, struct err *e);
+int __wrap_store_work(
+        struct store *s, uint64_t owner, const struct store_work *work, struct err *e) {
+        int r = __real_store_work(s, owner, work, e);
+
+        gate_pass(&work_gate);
+        return r;
 }
 
 /* What the owner uses of a limit. */
@@ -81,6 +97,58 @@ static void test_work(void **state) {
         assert_int_equal(used(&r, QUOTA_TOKENS_PER_DAY) - before, A.done_computed + A.n_generated);
         assert_int_equal(used(&r, QUOTA_TOKENS), A.n_prompt + A.n_generated);
         erig_check_register(&r);
+        erig_close(&r);
+}
+
+/* Memory is computed anew; the work is in the register, and nobody knows yet. */
+static void leave_work_under_way(struct erig *r, uint64_t c) {
+        erig_forget_memory(r);
+        gate_close(&work_gate, 0);
+        assert_int_equal(erig_simple(r, ENGINE_WARM, c, &A), ENGINE_CONV);
+        gate_wait(&work_gate);
+}
+
+/* Time enough to read the register a few times. */
+static void look_often(struct erig *r, uint64_t c) {
+        for (int i = 0; i < 40; i++)
+                assert_int_equal(erig_simple(r, ENGINE_GET, c, &A), ENGINE_CONV);
+}
+
+/* Who asks while a transaction is under way is told when it is over, so that nothing counts twice: what it stored is in
+ * the register, and was on its way there. */
+static void test_work_under_way(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        uint64_t c, before, n_history;
+        struct erig r;
+
+        days_more = 0;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        q = erig_long_request(c, erig_words(40, 1), 20);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        n_history = A.n_prompt + A.n_generated;
+        before = used(&r, QUOTA_TOKENS_PER_DAY);
+        leave_work_under_way(&r, c);
+        q = erig_request(ENGINE_USAGE, 0);
+        erig_send(&r, &q, &B);
+        look_often(&r, c);
+        assert_false(B.final);
+        gate_open(&work_gate);
+        erig_wait(&r, &B);
+        assert_int_equal(B.kind, ENGINE_USED);
+        assert_in_range(B.used[QUOTA_TOKENS_PER_DAY] - before, n_history - 1, n_history);
+
+        /* A limit is looked at in the same way. */
+        before = B.used[QUOTA_TOKENS_PER_DAY];
+        leave_work_under_way(&r, c);
+        q = limited(erig_long_request(c, "More.", 8), QUOTA_TOKENS_PER_DAY, before + 2 * n_history);
+        erig_send(&r, &q, &B);
+        look_often(&r, c);
+        gate_open(&work_gate);
+        erig_wait(&r, &B);
+        assert_int_equal(B.kind, ENGINE_DONE);
+        assert_int_equal(B.n_generated, 8);
         erig_close(&r);
 }
 
@@ -295,9 +363,16 @@ static void test_overrides(void **state) {
         erig_close(&r);
 }
 
+/* A failed test must not leave a worker behind the gate. */
+static int open_gate(void **state) {
+        gate_open(&work_gate);
+        return 0;
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_work),
+                cmocka_unit_test_teardown(test_work_under_way, open_gate),
                 cmocka_unit_test(test_day),
                 cmocka_unit_test(test_tokens),
                 cmocka_unit_test(test_ram),
