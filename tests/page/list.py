@@ -25,6 +25,8 @@ ROWS = '''[...document.querySelectorAll('#list li')].map(li => ({
 
 
 def rows(page):
+    """What the list shows; it is drawn with the next frame, when the address and the focus are elsewhere already."""
+    page.frames(1)
     return page.js(ROWS)
 
 
