@@ -151,7 +151,7 @@ class Rig:
 
     def confab(self, *args):
         """What the command prints about the daemon."""
-        return subprocess.run([confab, '--socket', self.daemon_socket, *args], check=True, capture_output=True).stdout
+        return subprocess.run([confab, '--socket', self.daemon_socket, *args], stdin=subprocess.DEVNULL, check=True, capture_output=True).stdout
 
     def stats(self):
         """Figures of the daemon, by name."""

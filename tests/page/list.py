@@ -500,7 +500,8 @@ def test_models(r, page):
     path = f'{r.folder}/e'
     r.start_daemon(model=r.make_model('tiny:llama', '4096'), path=path)
     r.opened(about={'title': 'Of the first'})
-    there = lambda *args: subprocess.run([rig.gateway_rig.confab, '--socket', path, *args], check=True, capture_output=True, timeout=rig.LONG)
+    there = lambda *args: subprocess.run([rig.gateway_rig.confab, '--socket', path, *args], stdin=subprocess.DEVNULL, check=True,
+                                         capture_output=True, timeout=rig.LONG)
     there('open', 'of-the-second')
     there('say', 'of-the-second', 'Hello.', '--max-tokens', '4')
     r.stop_gateway()
