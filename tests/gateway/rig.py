@@ -149,9 +149,10 @@ class Rig:
         subprocess.run([make_model, path, *args], check=True, stdout=subprocess.DEVNULL)
         return path
 
-    def confab(self, *args):
-        """What the command prints about the daemon."""
-        return subprocess.run([confab, '--socket', self.daemon_socket, *args], stdin=subprocess.DEVNULL, check=True, capture_output=True).stdout
+    def confab(self, *args, socket=None):
+        """What the command prints about the daemon, or about the one at the socket."""
+        return subprocess.run([confab, '--socket', socket or self.daemon_socket, *args], stdin=subprocess.DEVNULL, check=True,
+                              capture_output=True, timeout=LONG).stdout
 
     def stats(self):
         """Figures of the daemon, by name."""

@@ -40,6 +40,10 @@ FLAGS = ('--headless=new', '--in-process-gpu', '--no-sandbox', '--disable-gpu', 
          '--force-color-profile=srgb', '--font-render-hinting=none', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost')
 MARK = 'confab-test:'
 
+# To find tests that look before the page has drawn: each frame that it asks for comes so many ms late.
+LATE_FRAMES = os.environ.get('CONFAB_TEST_LATE_FRAMES')
+LATE = '{const real = requestAnimationFrame; window.requestAnimationFrame = fn => setTimeout(() => real(fn), %d);}'
+
 # Runs in each document before its own scripts. Entries are kept in the page; violations go to the console, which is kept when a page reloads.
 RECORDER = '''
 (() => {
@@ -309,6 +313,8 @@ class Page:
         browser.pages.append(self)
         self.features = {}
         self.cdp('Page.addScriptToEvaluateOnNewDocument', source=RECORDER)
+        if LATE_FRAMES:
+            self.cdp('Page.addScriptToEvaluateOnNewDocument', source=LATE % int(LATE_FRAMES))
         self.size(1280, 800)
 
     def look(self):

@@ -5,7 +5,6 @@
 import contextlib
 import os
 import re
-import subprocess
 import sys
 import time
 
@@ -500,10 +499,8 @@ def test_models(r, page):
     path = f'{r.folder}/e'
     r.start_daemon(model=r.make_model('tiny:llama', '4096'), path=path)
     r.opened(about={'title': 'Of the first'})
-    there = lambda *args: subprocess.run([rig.gateway_rig.confab, '--socket', path, *args], stdin=subprocess.DEVNULL, check=True,
-                                         capture_output=True, timeout=rig.LONG)
-    there('open', 'of-the-second')
-    there('say', 'of-the-second', 'Hello.', '--max-tokens', '4')
+    r.confab('open', 'of-the-second', socket=path)
+    r.confab('say', 'of-the-second', 'Hello.', '--max-tokens', '4', socket=path)
     r.stop_gateway()
     try:
         r.start_gateway('--daemon', r.daemon_socket, '--daemon', path)

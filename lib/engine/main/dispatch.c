@@ -128,7 +128,7 @@ static void resolve_done(struct engine *engine, struct job *j) {
                 request_fail(engine, request, &j->err);
                 return;
         }
-        if (!account_is_exact(engine, request, resolve))
+        if (account_read_again(engine, request, resolve))
                 return;
         if (request->sc.owner != request->r.owner)
                 log_admin(engine, request);

@@ -9,7 +9,7 @@
  *
  * 1. What an owner has is what the register had when the request read it, plus what Continue has stored for the
  *    owner since account_look(), plus what is not stored yet. A transaction of the owner between the two may count twice,
- *    so then the register is read again (account_is_exact()) when the transaction is over, a few times: with an owner who
+ *    so then the register is read again (account_read_again()) when the transaction is over, a few times: with an owner who
  *    stores all the time the sum may be too large, never too small for what Continue adds. What others add or remove
  *    meanwhile counts with the next request.
  * 2. Tokens that an edit is about to drop are free for the tokens that take their place.
@@ -39,21 +39,21 @@ void account_look(struct request *request) {
         request->account.n_stored_at = a->n_stored;
 }
 
-bool account_is_exact(struct engine *engine, struct request *request,
+bool account_read_again(struct engine *engine, struct request *request,
         void (*again)(struct engine *engine, struct request *request)) {
         struct account *a = &request->usage->account;
         struct account_part *part = &request->account;
 
         if (!part->reads || (a->n_storing == 0 && a->n_stored == part->n_stored_at) ||
                 ++part->n_reads == MOST_READS)
-                return true;
+                return false;
         if (a->n_storing == 0) {
                 again(engine, request);
         } else {
                 part->again = again;
                 list_append(&a->waiting, &request->link);
         }
-        return false;
+        return true;
 }
 
 /* A transaction is over, and what it stored is counted. */
@@ -157,11 +157,8 @@ void account_storing(struct request *request) {
         request->usage->account.n_storing++;
 }
 
-void account_was_stored(struct engine *engine, struct request *request) {
-        over(engine, &request->usage->account);
-}
-
-void account_stored(struct request *request, uint32_t n) {
+/* The register has @n more of the request's tokens. */
+static void add_stored(struct request *request, uint32_t n) {
         struct account *a = &request->usage->account;
         struct account_part *part = &request->account;
         uint64_t stored = n < part->live_tokens ? n : part->live_tokens;
@@ -169,6 +166,11 @@ void account_stored(struct request *request, uint32_t n) {
         part->live_tokens -= stored;
         a->live_tokens -= stored;
         a->stored_tokens += stored;
+}
+
+void account_stored(struct engine *engine, struct request *request, uint32_t n) {
+        add_stored(request, n);
+        over(engine, &request->usage->account);
 }
 
 /* --- work (rule 3) --- */
@@ -203,6 +205,8 @@ void account_take(struct request *request, struct store_work *ret) {
 
 void account_taken(struct engine *engine, struct request *request, const struct store_work *work,
         bool stored) {
+        if (stored)
+                add_stored(request, UINT32_MAX);
         taken(engine, &request->usage->account, work, stored);
 }
 

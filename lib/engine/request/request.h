@@ -221,9 +221,9 @@ struct list *desk_turns(struct engine *engine);
 void account_look(struct request *request);
 /* In a job: read what the owner has. Fails as store_usage(). */
 int account_read(struct engine *engine, struct request *request, struct err *e);
-/* Behind that job: nothing was stored for the owner meanwhile. False: @again, which is to look and read once more, is
- * called, now or when the transaction that is under way is over. */
-bool account_is_exact(struct engine *engine, struct request *request,
+/* Behind that job. True if something was stored for the owner meanwhile: then @again, which is to look and read, is called
+ * once more, now or when the transaction that is under way is over. */
+bool account_read_again(struct engine *engine, struct request *request,
         void (*again)(struct engine *engine, struct request *request));
 /* What the owner has of QUOTA_TOKENS or QUOTA_TOKENS_PER_DAY, by request.account.seen. */
 uint64_t account_used(const struct request *request, enum quota quota, uint64_t now_usec);
@@ -236,15 +236,14 @@ void account_add(struct request *request, uint32_t n);
 void account_take_back(struct request *request, uint32_t n);
 /* Nothing is left for another token. */
 bool account_is_full(const struct request *request);
-/* A transaction of the request that takes no work along is under way; is over, behind account_stored(). */
+/* A transaction of the request that takes no work along is under way; is over, and the register has @n more of the
+ * request's tokens (none if it failed). */
 void account_storing(struct request *request);
-void account_was_stored(struct engine *engine, struct request *request);
-/* The register has @n more of the request's tokens. */
-void account_stored(struct request *request, uint32_t n);
+void account_stored(struct engine *engine, struct request *request, uint32_t n);
 /* The model has computed @n tokens for the request. */
 void account_worked(struct request *request, uint32_t n);
-/* A transaction of the request takes the owner's work along; it did, or (@stored false) it failed: behind
- * account_stored(). */
+/* A transaction of the request takes the owner's work along; is over, and the register has it and all of the request's
+ * tokens, or (@stored false) it failed. */
 void account_take(struct request *request, struct store_work *ret);
 void account_taken(
         struct engine *engine, struct request *request, const struct store_work *work, bool stored);

@@ -78,8 +78,6 @@ static void reply_done(struct engine *engine, struct job *j) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
 
-        if (j->r == 0)
-                account_stored(request, UINT32_MAX);
         account_taken(engine, request, &g->work, j->r == 0);
         if (j->r < 0) {
                 commit_failed(c, j->r);

@@ -123,9 +123,8 @@ static void input_done(struct engine *engine, struct job *j) {
         struct event_node *first;
 
         engine->again = true;
-        if (j->r == 0)
-                account_stored(request, g->n_prompt - (uint32_t)g->n_invites - g->n_history);
-        account_was_stored(engine, request);
+        account_stored(engine, request,
+                j->r < 0 ? 0 : g->n_prompt - (uint32_t)g->n_invites - g->n_history);
         if (j->r < 0) {
                 g->storing = NOT_STORED;
                 commit_failed(request->conv, j->r);

@@ -57,7 +57,7 @@ static void usage_done(struct engine *engine, struct job *j) {
                 request_fail(engine, request, &j->err);
                 return;
         }
-        if (!account_is_exact(engine, request, usage_start))
+        if (account_read_again(engine, request, usage_start))
                 return;
         used = request_answer(request, ENGINE_USED)->used;
         if (look->owner != OWNER_ANY) {
