@@ -59,7 +59,7 @@ int record_read(struct query *q, struct store_record *ret, struct err *e) {
                 .token_hash = query_u64(q, 8),
                 .owner = query_number(q, 9, OWNER_MAX),
                 .is_private = query_number(q, 10, 1),
-                .n_valid = sqlite3_column_count(q->st) > 11 ? query_u32(q, 11) : 0,
+                .n_valid = query_n_columns(q) > 11 ? query_u32(q, 11) : 0,
         };
         int r;
 
@@ -347,11 +347,7 @@ static int insert_record(
         query_bind_u64(&q, rec->token_hash);
         query_bind_i64(&q, rec->owner);
         query_bind_i64(&q, rec->is_private);
-        r = query_run(&q, e);
-        if (r < 0)
-                return r;
-        *ret_id = (uint64_t)sqlite3_last_insert_rowid(s->db);
-        return 0;
+        return query_insert(&q, ret_id, e);
 }
 
 static int put_link(struct store *s, uint64_t id, const struct store_record *rec, uint64_t record,

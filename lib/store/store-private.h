@@ -191,9 +191,50 @@ struct file_id {
         ino_t ino;
 };
 
+/* A value of a parameter or a column. Bytes are borrowed. */
+enum value_type { VALUE_NULL, VALUE_INTEGER, VALUE_REAL, VALUE_TEXT, VALUE_BLOB };
+struct value {
+        enum value_type type;
+        int64_t i;
+        double d;
+        const void *p; /* not NULL with VALUE_TEXT and VALUE_BLOB */
+        size_t n;
+};
+
+struct query;
+/*
+ * What a backend does. All that is above (which statements there are, in which order they run, what their rows may
+ * be) is the same for both: sqlite.c and pg-driver.c have one of these each.
+ */
+struct store_driver {
+        int (*begin)(struct query *q, struct err *e);
+        void (*end)(struct query *q);
+        /* Parameter @n, from 1; a failure is noted with query_failed(). */
+        void (*bind)(struct query *q, int n, const struct value *v);
+        int (*step)(struct query *q, struct err *e);
+        /* Instead of step(), for a statement that inserts a row with an id of its own. */
+        int (*insert)(struct query *q, uint64_t *ret_id, struct err *e);
+        int64_t (*changes)(struct query *q); /* rows that the statement has changed */
+        int (*n_columns)(struct query *q);
+        const char *(*name)(struct query *q, int col);
+        void (*column)(struct query *q, int col, struct value *ret); /* valid until the next step */
+        int (*fail)(struct query *q, const char *what, struct err *e); /* as q->rc says */
+        int (*txn_begin)(struct store *s, struct err *e);
+        int (*txn_commit)(struct store **txn, struct err *e); /* *txn is NULL once it is over */
+        void (*txn_end)(struct store *s);                     /* roll back */
+        int (*read_begin)(struct store *s, bool in_txn, struct err *e);
+        void (*read_end)(struct store *s);
+        /* The whole call failed with @r: is it worth while to make it once more? May wait. */
+        bool (*again)(struct store *s, int r, struct err *e);
+        int (*hold)(struct store *s, struct err *e); /* store_hold(), or NULL: needs nothing */
+};
+extern const struct store_driver sqlite_driver;
+
 /* A connection. For a register open for writing it owns a second connection that reads. */
 struct store {
-        sqlite3 *db;
+        const struct store_driver *driver;
+        struct pg *pg; /* owned; NULL: the register is an SQLite file */
+        sqlite3 *db;   /* with PostgreSQL an empty one in memory, whose tokenizer splits texts (words.c) */
         pthread_mutex_t mutex;
         sqlite3_stmt *stmts[STMT_N]; /* prepared on first use, owned */
         int commit_errno;            /* of a failed COMMIT, after which SQLite does not keep it */
@@ -243,12 +284,22 @@ int store_expect_version(struct store *s, const char *path, struct err *e);
 int txn_begin(struct store *s, struct store **ret, struct err *e);
 int txn_commit(struct store **txn, struct err *e);
 void txn_endp(struct store **txn);
-/* Between transactions, with the mutex held: take SQLite's lock for writers, or release it. */
-void begin_hold(struct store *s);
-void end_hold(struct store *s);
+/* A writing call failed with @r, and has rolled back: whether it is to be made once more. */
+bool txn_again(struct store *s, int r, struct err *e);
 /* Lock the connection that reads, which *s and *ret become, and begin a transaction. */
 int read_begin(struct store **s, struct store **ret, struct err *e);
 void read_endp(struct store **reading);
+
+/* SQLite's, of the driver. */
+int sqlite_txn_begin(struct store *s, struct err *e);
+int sqlite_txn_commit(struct store **txn, struct err *e);
+void sqlite_txn_end(struct store *s);
+int sqlite_read_begin(struct store *s, bool in_txn, struct err *e);
+void sqlite_read_end(struct store *s);
+int sqlite_hold(struct store *s, struct err *e);
+/* Between transactions, with the mutex held: take SQLite's lock for writers, or release it. */
+void begin_hold(struct store *s);
+void end_hold(struct store *s);
 
 /* Remember which files the register and its log are. */
 int log_watch(struct store *s, struct err *e);
@@ -257,10 +308,12 @@ int log_check(struct store *s, struct err *e);
 
 /* One use of a prepared statement. Bound memory is borrowed until the query ends. */
 struct query {
-        struct store *s;
+        struct store *s; /* NULL: not begun, or over */
+        enum store_stmt which;
         sqlite3_stmt *st;
+        struct pg_query *pg;
         int n_bound;
-        int rc;          /* first failure of binding */
+        int rc;          /* the driver's code of the first value that failed; 0: none */
         const char *bad; /* name of the first column with an impossible value, or NULL */
 };
 int query_begin(struct query *q, struct store *s, enum store_stmt which, struct err *e);
@@ -283,6 +336,13 @@ int query_rows(struct query *q, query_take_fn *take, void *out, size_t size, siz
         size_t *ret_n, struct err *e);
 /* For statements without rows. */
 int query_run(struct query *q, struct err *e);
+/* Instead of a step: insert one row; its id. */
+int query_insert(struct query *q, uint64_t *ret_id, struct err *e);
+/* Rows that the statement has changed. */
+int64_t query_changes(struct query *q);
+int query_n_columns(struct query *q);
+/* For drivers: a value could not be bound or read. */
+void query_failed(struct query *q, int rc);
 
 bool query_is_null(struct query *q, int col);
 uint64_t query_u64(struct query *q, int col); /* all 64 bits */

@@ -190,6 +190,7 @@ static int connect_to(struct store **ret, const char *path, int flags, bool alon
                 return err_set(e, ERR_NOMEM, "no memory for the register");
         pthread_once(&once, count_no_memory);
         pthread_mutex_init(&s->mutex, NULL);
+        s->driver = &sqlite_driver;
         s->writes = flags & SQLITE_OPEN_READWRITE;
         rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
                 alone ? "unix-none" : NULL);

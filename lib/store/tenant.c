@@ -75,7 +75,8 @@ static int count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
         return r;
 }
 
-static int insert(struct store *s, uint32_t uid, const char *label, struct err *e) {
+static int insert(
+        struct store *s, uint32_t uid, const char *label, uint64_t *ret, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_TENANT_INSERT, e);
 
@@ -83,7 +84,7 @@ static int insert(struct store *s, uint32_t uid, const char *label, struct err *
                 return r;
         query_bind_i64(&q, uid);
         query_bind_text(&q, label, strlen(label));
-        return query_run(&q, e);
+        return query_insert(&q, ret, e);
 }
 
 static int make(struct store *s, uint32_t uid, const char *label, uint64_t max, uint32_t *ret,
@@ -91,8 +92,7 @@ static int make(struct store *s, uint32_t uid, const char *label, uint64_t max, 
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         uint32_t number = 0;
-        uint64_t n = 0;
-        int64_t id;
+        uint64_t n = 0, id = 0;
         int r;
 
         r = txn_begin(s, &txn, e);
@@ -113,10 +113,9 @@ static int make(struct store *s, uint32_t uid, const char *label, uint64_t max, 
                         "(max-user-tenants); those without conversations are forgotten at the next "
                         "start, or ask the administrator for more",
                         uid, (unsigned long long)n, (unsigned long long)max);
-        r = insert(s, uid, label, e);
+        r = insert(s, uid, label, &id, e);
         if (r < 0)
                 return r;
-        id = sqlite3_last_insert_rowid(s->db);
         if (id < 1 || id > OWNER_MAX_TENANT)
                 return err_set(e, ERR_LIMIT, "the register has no number for another tenant");
         r = txn_commit(&txn, e);

@@ -309,7 +309,7 @@ static int renew_turn(struct store *s, uint64_t id, uint32_t n, const struct sto
         query_bind_u64(&q, id);
         query_bind_i64(&q, n);
         r = query_run(&q, e);
-        if (r == 0 && sqlite3_changes(s->db) != 1)
+        if (r == 0 && query_changes(&q) != 1)
                 r = err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is missing", n,
                         (unsigned long long)id);
         return r;
