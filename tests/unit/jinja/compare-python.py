@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Renders thousands of templates here and with Python's Jinja2, and compares.
 
-compare-python.py JINJA-RENDER [--all]
+compare-python.py JINJA-RENDER [--all] [--only-here]
 
 A test takes every seventh of the products of values and operations, and all other templates. Skips (77) where Jinja2 is not installed. Where Jinja2 raises an error, there must be one here as well.
+--only-here compares nothing, for a program built with a sanitizer: what that finds does not depend on what Python says, which takes nearly all of
+the time.
 """
 import itertools
 import random
@@ -462,7 +464,11 @@ def main():
         todo.append(Case(text, chat, {'bos_token': '<s>', 'eos_token': '</s>'}))
         todo.append(Case(text, {**chat, 'messages': chat['messages'][1:]}, {'bos_token': '<s>', 'eos_token': '</s>'}))
     n = failed = excused = 0
-    for case, ours in zip(todo, rendering.render(sys.argv[1], todo)):
+    results = rendering.render(sys.argv[1], todo)
+    if '--only-here' in sys.argv:
+        print(f'{len(results)} rendered, none compared')
+        return 1 if len(results) < 9000 else 0
+    for case, ours in zip(todo, results):
         want, error = python(case)
         text = ours.get('text')
         n += 1
