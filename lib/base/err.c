@@ -77,6 +77,7 @@ const char *err_code_name(enum err_code code) {
                 [ERR_SHUTDOWN] = "shutdown",
                 [ERR_TOO_LARGE] = "limit",
                 [ERR_UNAVAILABLE] = "unavailable",
+                [ERR_MOVED] = "moved",
         };
 
         return (unsigned)code < ERR_N_CODES ? names[code] : "unknown";
@@ -105,6 +106,8 @@ bool err_may_pass(const struct err *e) {
         case ERR_LIMIT:
         case ERR_BUSY:
         case ERR_SHUTDOWN:
+        case ERR_UNAVAILABLE:
+        case ERR_MOVED:
                 return true;
         case ERR_SYS:
                 return is_used_up(e->sys);
@@ -121,7 +124,6 @@ bool err_may_pass(const struct err *e) {
         case ERR_CONTEXT:
         case ERR_PERMISSION:
         case ERR_TOO_LARGE:
-        case ERR_UNAVAILABLE:
         case ERR_N_CODES:
                 return false;
         }

@@ -29,7 +29,8 @@ enum err_code {
         ERR_PERMISSION,
         ERR_SHUTDOWN,    /* the service is stopping */
         ERR_TOO_LARGE,   /* beyond a fixed limit: it will never fit */
-        ERR_UNAVAILABLE, /* the service cannot start */
+        ERR_UNAVAILABLE, /* the service cannot start, or can't reach what it needs */
+        ERR_MOVED,       /* another machine holds the conversation */
         ERR_N_CODES
 };
 

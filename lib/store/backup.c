@@ -16,9 +16,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "store/store-private.h"
+#include "store/pg.h"
 
 struct store_backup {
+        struct pg_backup *pg; /* owned: of a register on PostgreSQL; then nothing else is set */
+        char *path;           /* owned, then */
         sqlite3 *from, *to;
         sqlite3_backup *copy;
 };
@@ -79,6 +81,14 @@ int store_backup_new(struct store_backup **ret, struct store *s, const char *pat
         b = calloc(1, sizeof(*b));
         if (!b)
                 return err_set(e, ERR_NOMEM, "no memory for a backup");
+        if (s->pg) {
+                b->path = strdup(path);
+                r = b->path ? pg_backup_new(&b->pg, s, path, e)
+                            : err_set(e, ERR_NOMEM, "no memory for a backup");
+                if (r == 0)
+                        *ret = TAKE_PTR(b);
+                return r;
+        }
         /* The name does not change, and is that of the main file. */
         r = begin(b, sqlite3_db_filename(s->db, "main"), path, e);
         if (r == 0)
@@ -87,8 +97,11 @@ int store_backup_new(struct store_backup **ret, struct store *s, const char *pat
 }
 
 int store_backup_step(struct store_backup *b, unsigned n, struct err *e) {
-        int rc = sqlite3_backup_step(b->copy, (int)n);
+        int rc;
 
+        if (b->pg)
+                return pg_backup_step(b->pg, n, e);
+        rc = sqlite3_backup_step(b->copy, (int)n);
         if (rc == SQLITE_DONE)
                 return 0;
         return rc == SQLITE_OK ? 1 : fail(b->to, rc, "copying", e);
@@ -121,8 +134,13 @@ int store_backup_seal(const char *path, struct err *e) {
 
 int store_backup_finish(
         struct store_backup *b, bool with_records, uint64_t *ret_n_convs, struct err *e) {
-        int rc = sqlite3_backup_finish(TAKE_PTR(b->copy)), r;
+        int rc, r;
 
+        if (b->pg) {
+                r = pg_backup_finish(b->pg, with_records, ret_n_convs, e);
+                return r < 0 ? r : store_backup_seal(b->path, e);
+        }
+        rc = sqlite3_backup_finish(TAKE_PTR(b->copy));
         if (rc != SQLITE_OK)
                 return fail(b->to, rc, "ending", e);
         r = run(b->to, ALONE, "leaving the log", e);
@@ -145,6 +163,8 @@ int store_backup_finish(
 struct store_backup *store_backup_free(struct store_backup *b) {
         if (!b)
                 return NULL;
+        pg_backup_free(b->pg);
+        free(b->path);
         if (b->copy)
                 (void)sqlite3_backup_finish(b->copy);
         sqlite3_close(b->to);

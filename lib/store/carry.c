@@ -48,9 +48,8 @@ static int set_origin(struct store *s, uint64_t id, const struct store_carried *
         return query_run(&q, e);
 }
 
-int store_carry(struct store *s, uint64_t id, const struct store_carried *x, uint64_t *ret_revision,
-        struct store_gone *gone, struct err *e) {
-        STORE_LOCK(s);
+static int carry_once(struct store *s, uint64_t id, const struct store_carried *x,
+        uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         struct store_conv c;
@@ -62,7 +61,7 @@ int store_carry(struct store *s, uint64_t id, const struct store_carried *x, uin
         if (r == 0)
                 r = turns_renew(s, id, x->ends, x->chains, x->n_turns, x->tokens, e);
         if (r == 0)
-                r = links_cut(s, id, 0, 0, &lost, e);
+                r = links_cut(s, STMT_LINK_CUT, id, 0, 0, &lost, e);
         if (r == 0)
                 r = set_origin(s, id, x, e);
         if (r < 0)
@@ -79,4 +78,15 @@ int store_carry(struct store *s, uint64_t id, const struct store_carried *x, uin
         *gone = lost;
         lost = (struct store_gone){};
         return 0;
+}
+
+int store_carry(struct store *s, uint64_t id, const struct store_carried *x, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = carry_once(s, id, x, ret_revision, gone, e);
+        while (txn_again(s, &r, e));
+        return r;
 }

@@ -93,15 +93,25 @@ static int set_chain(struct store *s, const struct store_chain_of *c, struct err
         return query_run(&q, e);
 }
 
-int store_chains_set(
+static int chains_set_once(
         struct store *s, const struct store_chain_of *chains, size_t n, struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         int r = txn_begin(s, &txn, e);
 
         for (size_t i = 0; r == 0 && i < n; i++)
                 r = set_chain(s, &chains[i], e);
         return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int store_chains_set(
+        struct store *s, const struct store_chain_of *chains, size_t n, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = chains_set_once(s, chains, n, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 /* --- finding --- */

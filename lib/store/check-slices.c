@@ -20,6 +20,7 @@
 
 #include "base/util.h"
 #include "store/check.h"
+#include "store/pg.h"
 #include "store/words.h"
 
 #define STEPS_PER_LOOK 20000 /* of SQLite's machine, between two looks at stop() */
@@ -54,6 +55,12 @@ static int run(struct store_checker *c, enum store_stmt which, struct err *e) {
 static void end_slice(struct store_checker *c) {
         int n = 0, highest = 0;
 
+        if (c->x.s->pg) {
+                c->x.s->driver->read_end(c->x.s);
+                c->n_pages_read += c->x.s->pg->received; /* of one byte */
+                c->x.s->pg->received = 0;
+                return;
+        }
         if (!sqlite3_get_autocommit(c->x.s->db) && run(c, STMT_COMMIT, NULL) < 0)
                 (void)run(c, STMT_ROLLBACK, NULL);
         if (sqlite3_db_status(c->x.s->db, SQLITE_DBSTATUS_CACHE_MISS, &n, &highest, 1) ==
@@ -123,6 +130,12 @@ int store_checker_new(struct store_checker **ret, struct store *s,
         c->stop = o->stop;
         c->stop_arg = o->stop_arg;
         r = store_connect_reader(&c->x.s, s, e);
+        if (r == 0 && s->pg) {
+                c->page_size = 1;
+                c->stage = CONVS; /* its tables are the server's to check (pg_amcheck) */
+                *ret = TAKE_PTR(c);
+                return 0;
+        }
         if (r == 0)
                 r = store_exec(c->x.s, "PRAGMA cache_size = -256", "settings", e); /* KiB */
         if (r == 0)
@@ -226,7 +239,8 @@ int store_checker_step(struct store_checker *c, struct err *e) {
 
         if (c->stage == OVER)
                 return 0;
-        r = run(c, STMT_READ_BEGIN, &c->x.err);
+        r = c->x.s->pg ? c->x.s->driver->read_begin(c->x.s, true, &c->x.err)
+                       : run(c, STMT_READ_BEGIN, &c->x.err);
         if (r == 0)
                 r = steps[c->stage](c);
         if (r < 0 && !stop_now(c))

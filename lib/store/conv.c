@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/clock.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "store/pg.h"
 #include "store/words.h"
 #include <stdio.h>
 #include <string.h>
@@ -115,6 +115,12 @@ int conv_read_row(struct query *q, struct store_conv *c, struct err *e) {
                 query_bad(q, 25);
         else if (!gap_is_none(&c->gap) && c->n_published > c->gap.from)
                 query_bad(q, 23);
+        if (query_n_columns(q) > CONV_LEASE_COLUMN + 1)
+                pg_lease_told(q->s,
+                        query_is_null(q, CONV_LEASE_COLUMN)
+                                ? 0
+                                : query_number(q, CONV_LEASE_COLUMN, INT64_MAX),
+                        query_number(q, CONV_LEASE_COLUMN + 1, INT64_MAX), c);
         sampling_read(q, 13, &c->sampling);
         shape_read(q, 28, &c->shape);
         r = query_check(q, e);
@@ -139,10 +145,16 @@ int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *
         return conv_read_row(&q, ret, e);
 }
 
+int conv_own(struct store *s, uint64_t id, struct err *e) {
+        return s->pg ? pg_own(s, id, e) : 0;
+}
+
 int conv_begin(
         struct store *s, struct store **txn, uint64_t id, struct store_conv *ret, struct err *e) {
         int r = txn_begin(s, txn, e);
 
+        if (r == 0)
+                r = conv_own(s, id, e);
         return r < 0 ? r : conv_read(s, id, ret, e);
 }
 
@@ -180,20 +192,18 @@ static int next_id(struct store *s, uint64_t *ret, struct err *e) {
 
 /* Fill in id, name and the label of the tenant for a new row. */
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e) {
-        int r = next_id(s, &c->id, e);
+        int r = tenant_check(s, c->owner, e);
 
         if (r == 0)
-                r = tenant_check(s, c->owner, e);
-        if (r == 0)
                 r = tenant_label(s, c->owner, c->tenant, e);
-        if (r < 0)
-                return r;
-        if (c->name[0]) {
+        if (r == 0 && c->name[0])
                 r = name_taken(s, c->owner, c->name, e);
-                if (r > 0)
-                        return err_set(e, ERR_EXISTS, "a conversation '%s' exists", c->name);
+        if (r > 0)
+                return err_set(e, ERR_EXISTS, "a conversation '%s' exists", c->name);
+        if (r == 0) /* a server takes none back */
+                r = next_id(s, &c->id, e);
+        if (r < 0 || c->name[0])
                 return r;
-        }
         for (unsigned i = 1; i <= NAME_ATTEMPTS; i++) {
                 if (i == 1)
                         snprintf(c->name, sizeof(c->name), "chat-%llu", (unsigned long long)c->id);
@@ -238,6 +248,8 @@ int conv_insert(struct store *s, const struct store_conv *c, struct err *e) {
                 query_bind_text(&q, c->tools, strlen(c->tools));
         else
                 query_bind_null(&q);
+        if (s->pg)
+                pg_made(s, c->id);
         return query_run(&q, e);
 }
 
@@ -261,7 +273,7 @@ int conv_set_extent(struct store *s, const struct store_conv *c, struct err *e) 
         query_bind_u64(&q, c->revision);
         query_bind_i64(&q, c->n_tokens);
         query_bind_i64(&q, c->n_turns);
-        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, store_now_usec(s));
         query_bind_u64(&q, c->id);
         query_bind_i64(&q, gap_is_none(&c->gap) ? c->n_tokens : c->gap.from);
         query_bind_i64(&q, c->gap.from);
@@ -293,9 +305,8 @@ static int check_new(const struct store_conv *c, struct err *e) {
         return sampling_check(&c->sampling, e);
 }
 
-int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+static int conv_create_once(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv made = *c;
         int r;
@@ -313,7 +324,7 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         if (r < 0)
                 return r;
         made.revision = 1;
-        made.updated_usec = clock_realtime_usec();
+        made.updated_usec = store_now_usec(s);
         if (made.created_usec == 0)
                 made.created_usec = made.updated_usec;
         made.n_tokens = made.n_turns = made.n_published = 0;
@@ -340,6 +351,17 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         return 0;
 }
 
+int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = conv_create_once(s, c, turns, n_turns, tokens, n_tokens, e);
+        while (txn_again(s, &r, e));
+        return r;
+}
+
 static int set_access(struct store *s, const struct store_conv *c, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_CONV_SET_ACCESS, e);
@@ -348,13 +370,12 @@ static int set_access(struct store *s, const struct store_conv *c, struct err *e
                 return r;
         query_bind_i64(&q, c->n_published);
         query_bind_i64(&q, c->private_memory);
-        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, store_now_usec(s));
         query_bind_u64(&q, c->id);
         return query_run(&q, e);
 }
 
-int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e) {
-        STORE_LOCK(s);
+static int conv_publish_once(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
         int r;
@@ -379,8 +400,17 @@ int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct e
         return txn_commit(&txn, e);
 }
 
-int store_conv_set_private(struct store *s, uint64_t id, bool is_private, struct err *e) {
+int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e) {
         STORE_LOCK(s);
+        int r;
+
+        do
+                r = conv_publish_once(s, id, n_tokens, e);
+        while (txn_again(s, &r, e));
+        return r;
+}
+
+static int conv_set_private_once(struct store *s, uint64_t id, bool is_private, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
         int r;
@@ -402,6 +432,16 @@ int store_conv_set_private(struct store *s, uint64_t id, bool is_private, struct
         if (r < 0)
                 return r;
         return txn_commit(&txn, e);
+}
+
+int store_conv_set_private(struct store *s, uint64_t id, bool is_private, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = conv_set_private_once(s, id, is_private, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 static int get_by_name(
@@ -503,7 +543,7 @@ static int set_name(struct store *s, const struct store_conv *c, const char *nam
         if (r < 0)
                 return r;
         query_bind_text(&q, name, strlen(name));
-        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, store_now_usec(s));
         query_bind_u64(&q, c->id);
         return query_run(&q, e);
 }
@@ -517,7 +557,7 @@ static int set_sampling(
         if (r < 0)
                 return r;
         sampling_bind(&q, sampling, blob);
-        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, store_now_usec(s));
         query_bind_u64(&q, id);
         return query_run(&q, e);
 }
@@ -529,7 +569,7 @@ static int set_overflow(struct store *s, uint64_t id, uint32_t overflow, struct 
         if (r < 0)
                 return r;
         bind_overflow(&q, overflow);
-        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, store_now_usec(s));
         query_bind_u64(&q, id);
         return query_run(&q, e);
 }
@@ -541,15 +581,14 @@ static int set_pinned(struct store *s, uint64_t id, bool pinned, struct err *e) 
         if (r < 0)
                 return r;
         query_bind_i64(&q, pinned);
-        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, store_now_usec(s));
         query_bind_u64(&q, id);
         return query_run(&q, e);
 }
 
-int store_conv_update(struct store *s, uint64_t id, const char *name,
+static int conv_update_once(struct store *s, uint64_t id, const char *name,
         const struct sampling *sampling, uint32_t overflow, const bool *pinned,
         const struct about *about, struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
         bool renamed;
@@ -589,12 +628,24 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         if (r == 0 && pinned)
                 r = set_pinned(s, id, *pinned, e);
         if (r == 0 && about && about->has)
-                r = about_set(s, &c, about, clock_realtime_usec(), e);
+                r = about_set(s, &c, about, store_now_usec(s), e);
         if (r == 0 && renamed)
                 r = words_add_names(s, c.owner, id, e);
         if (r < 0)
                 return r;
         return txn_commit(&txn, e);
+}
+
+int store_conv_update(struct store *s, uint64_t id, const char *name,
+        const struct sampling *sampling, uint32_t overflow, const bool *pinned,
+        const struct about *about, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = conv_update_once(s, id, name, sampling, overflow, pinned, about, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 /* A conversation that is about to be deleted leaves its forks to its own parent, with which they share as much as it did:
@@ -615,9 +666,8 @@ static int bequeath(struct store *s, const struct store_conv *c, struct err *e) 
 }
 
 /* @due: NULL, or the time at which it must be due. */
-static int conv_delete(
+static int conv_delete_once(
         struct store *s, uint64_t id, const uint64_t *due, struct store_gone *gone, struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         _query_ q = {};
@@ -625,6 +675,8 @@ static int conv_delete(
         int r;
 
         r = txn_begin(s, &txn, e);
+        if (r == 0)
+                r = conv_own(s, id, e);
         if (r < 0)
                 return r;
         r = conv_read(s, id, &c, e);
@@ -643,7 +695,7 @@ static int conv_delete(
                 r = words_give_up(s, e);
         if (r < 0)
                 return r;
-        r = links_cut(s, id, 0, 0, &lost, e);
+        r = links_cut(s, STMT_LINK_CUT, id, 0, 0, &lost, e);
         if (r < 0)
                 return r;
         r = query_begin(&q, s, STMT_CONV_DELETE, e);
@@ -654,12 +706,25 @@ static int conv_delete(
         query_end(&q);
         if (r < 0)
                 return r;
+        if (s->pg)
+                s->pg->removed = true;
         r = txn_commit(&txn, e);
         if (r < 0)
                 return r;
         *gone = lost;
         lost = (struct store_gone){};
         return 0;
+}
+
+static int conv_delete(
+        struct store *s, uint64_t id, const uint64_t *due, struct store_gone *gone, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = conv_delete_once(s, id, due, gone, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, struct err *e) {

@@ -3,7 +3,7 @@
  * Forks. A child's turns are copies: tokens are 4 bytes each, and a copy stays readable, deletable
  * and checkable on its own. Its memory is not copied: it has links to the parent's records.
  */
-#include "base/clock.h"
+#include "store/pg.h"
 #include "store/words.h"
 #include <string.h>
 
@@ -32,7 +32,7 @@ static int shape_child(struct store *s, const struct store_conv *parent, uint32_
         made.n_turns = n_turns;
         made.n_published = 0;
         made.revision = 1;
-        made.created_usec = made.updated_usec = clock_realtime_usec();
+        made.created_usec = made.updated_usec = store_now_usec(s);
         r = conv_choose_identity(s, &made, e);
         if (r < 0)
                 return r;
@@ -40,10 +40,9 @@ static int shape_child(struct store *s, const struct store_conv *parent, uint32_
         return 0;
 }
 
-int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
+static int conv_fork_once(struct store *s, uint64_t parent, uint32_t n_turns,
         const struct store_turn *last, const struct gap *gap, struct store_conv *child,
         struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv from, made = *child;
         uint32_t common;
@@ -54,7 +53,12 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
                 r = about_check(child->about, e);
         if (r < 0)
                 return r;
-        r = conv_begin(s, &txn, parent, &from, e);
+        r = txn_begin(s, &txn, e);
+        /* Any machine may fork what another one holds, as of one moment. */
+        if (r == 0 && s->pg)
+                r = pg_lock(s, parent, e);
+        if (r == 0)
+                r = conv_read(s, parent, &from, e);
         if (r < 0)
                 return r;
         r = gap_apply(s, &from, n_turns, last, gap, &common, e);
@@ -96,4 +100,16 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
                 return r;
         *child = made;
         return 0;
+}
+
+int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
+        const struct store_turn *last, const struct gap *gap, struct store_conv *child,
+        struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = conv_fork_once(s, parent, n_turns, last, gap, child, e);
+        while (txn_again(s, &r, e));
+        return r;
 }

@@ -144,8 +144,11 @@ static int scrub_log(struct store *s, struct err *e) {
 }
 
 int store_scrub(struct store *s, struct err *e) {
-        int more = words_merge(s, e), r;
+        int more, r;
 
+        if (s->pg) /* the server's business (pg-driver.c, rule 7) */
+                return 0;
+        more = words_merge(s, e);
         /* What is in the log need not wait for the words. */
         r = scrub_log(s, more < 0 ? NULL : e);
         return more < 0 ? more : r < 0 ? r : r || more;

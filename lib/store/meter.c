@@ -62,8 +62,8 @@ int store_meter_get(struct store *s, const char *name, int64_t *ret, struct err 
         return 0;
 }
 
-int store_meter_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e) {
-        STORE_LOCK(s);
+static int meter_set_once(
+        struct store *s, const struct store_meter *meters, size_t n, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         int r = txn_begin(s, &txn, e);
 
@@ -73,4 +73,14 @@ int store_meter_set(struct store *s, const struct store_meter *meters, size_t n,
         if (r < 0)
                 return r;
         return txn_commit(&txn, e);
+}
+
+int store_meter_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = meter_set_once(s, meters, n, e);
+        while (txn_again(s, &r, e));
+        return r;
 }

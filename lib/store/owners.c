@@ -58,20 +58,20 @@ int store_owned(struct store *s, uint64_t owner, uint64_t after, struct store_ow
 int store_last_id(struct store *s, uint64_t *ret, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         _query_ q = {};
-        uint64_t next = 1;
+        uint64_t last = 0;
         int r = read_begin(&s, &reading, e);
 
         if (r == 0)
-                r = query_begin(&q, s, STMT_CONV_NEXT_ID, e);
+                r = query_begin(&q, s, STMT_CONV_LAST_ID, e);
         if (r < 0)
                 return r;
         r = query_step(&q, e);
         if (r < 0)
                 return r;
         if (r > 0)
-                next = query_number(&q, 0, INT64_MAX);
+                last = query_number(&q, 0, INT64_MAX);
         r = query_check(&q, e);
         if (r == 0)
-                *ret = next - (next > 0);
+                *ret = last;
         return r;
 }

@@ -25,12 +25,14 @@
  *    whatever is in the register.
  */
 #include "base/util.h"
+#include "store/pg.h"
 #include "store/places.h"
 #include <string.h>
 
 #define MAX_DONORS 16
 #define MAX_STEPS 4000000 /* some 100 ms */
 #define STEPS_PER_CALL 10000
+#define MIN_STATEMENTS 4096
 
 struct search {
         struct store *s;
@@ -379,6 +381,23 @@ static int count_steps(void *arg) {
         return *left == 0 || --*left == 0;
 }
 
+/* From now on the work has a bound: steps of SQLite's machine, or statements that a server is asked. */
+static void bound(struct store *s, unsigned *left, size_t n_blocks) {
+        if (!s->pg) {
+                sqlite3_progress_handler(s->db, STEPS_PER_CALL, count_steps, left);
+                return;
+        }
+        s->pg->bounded = true;
+        s->pg->n_left = MIN_STATEMENTS + 4 * n_blocks;
+}
+
+static void unbound(struct store *s) {
+        if (s->pg)
+                s->pg->bounded = false;
+        else
+                sqlite3_progress_handler(s->db, 0, NULL, NULL);
+}
+
 int store_prefix_find(struct store *s, uint64_t owner, const struct fingerprint *model,
         uint64_t vocab, const struct store_shape *shape, const int32_t *tokens,
         const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e) {
@@ -403,7 +422,7 @@ int store_prefix_find(struct store *s, uint64_t owner, const struct fingerprint 
                 if (r < 0)
                         return r;
                 x.s = s;
-                sqlite3_progress_handler(s->db, STEPS_PER_CALL, count_steps, &left);
+                bound(s, &left, n_blocks);
                 r = search_own(&x, 0, e);
                 if (r == 0 && x.best.n < n_blocks)
                         r = search_public(&x, e);
@@ -411,7 +430,7 @@ int store_prefix_find(struct store *s, uint64_t owner, const struct fingerprint 
                 if (r == 0 && x.best.n < n_blocks && x.best.is_public &&
                         x.by_class == STORE_CLASS_ALL)
                         r = search_own(&x, x.best.n, e);
-                sqlite3_progress_handler(s->db, 0, NULL, NULL);
+                unbound(s);
         }
         /* The search hit its bound: use what it has found so far. */
         if (r < 0 && r != -ERR_CANCELLED)

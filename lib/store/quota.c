@@ -13,7 +13,7 @@
  */
 #include "base/utf8.h"
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/pg.h"
 #include <string.h>
 
 static const char *const kinds[QUOTA_N_KINDS] = {
@@ -69,14 +69,24 @@ int usage_work(struct store *s, uint64_t owner, const struct store_work *work, s
         return query_run(&q, e);
 }
 
-int store_work(struct store *s, uint64_t owner, const struct store_work *work, struct err *e) {
-        STORE_LOCK(s);
+static int work_once(
+        struct store *s, uint64_t owner, const struct store_work *work, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         int r = txn_begin(s, &txn, e);
 
         if (r == 0)
                 r = usage_work(s, owner, work, e);
         return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int store_work(struct store *s, uint64_t owner, const struct store_work *work, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = work_once(s, owner, work, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 static int forget(struct store *s, uint64_t day, struct err *e) {
@@ -104,13 +114,16 @@ static int run_bare(struct store *s, enum store_stmt which, struct err *e) {
         return r < 0 ? r : query_run(&q, e);
 }
 
-int store_usage_tidy(struct store *s, uint64_t day, struct err *e) {
-        STORE_LOCK(s);
+static int usage_tidy_once(struct store *s, uint64_t day, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         int r = txn_begin(s, &txn, e);
 
         if (r == 0)
                 r = is_wrong(s, e);
+        /* Nobody changes a conversation while they are counted. */
+        if (r > 0 && s->pg)
+                r = pg_exec(s->pg, "LOCK TABLE conversation IN SHARE MODE", NULL, e) < 0 ? -ERR_BUSY
+                                                                                         : 1;
         if (r > 0) {
                 r = run_bare(s, STMT_USAGE_ENTER, e);
                 if (r == 0)
@@ -119,6 +132,16 @@ int store_usage_tidy(struct store *s, uint64_t day, struct err *e) {
         if (r == 0)
                 r = forget(s, day, e);
         return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int store_usage_tidy(struct store *s, uint64_t day, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = usage_tidy_once(s, day, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 /* --- overrides --- */
@@ -286,9 +309,8 @@ static int check_count(struct store *s, struct err *e) {
         return query_check(&q, e);
 }
 
-int store_overrides_change(struct store *s, const struct quota_subject *subject,
+static int overrides_change_once(struct store *s, const struct quota_subject *subject,
         const struct store_override_change *changes, size_t n, struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         int r = check_subject(subject, e);
 
@@ -299,4 +321,15 @@ int store_overrides_change(struct store *s, const struct quota_subject *subject,
         if (r == 0)
                 r = check_count(s, e);
         return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int store_overrides_change(struct store *s, const struct quota_subject *subject,
+        const struct store_override_change *changes, size_t n, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = overrides_change_once(s, subject, changes, n, e);
+        while (txn_again(s, &r, e));
+        return r;
 }

@@ -85,7 +85,7 @@ static void count_gone(struct reclaim *x) {
 static int cut(struct reclaim *x, uint64_t conv, const struct store_shape *shape, uint64_t from,
         struct err *e) {
         uint64_t state = from * shape->block_tokens;
-        int r = links_cut(x->s, conv, from, state, &x->got.gone, e);
+        int r = links_cut(x->s, STMT_LINK_CUT_OWN, conv, from, state, &x->got.gone, e);
 
         count_gone(x);
         if (r == 0)
@@ -562,9 +562,8 @@ static int hand_out(
         return 0;
 }
 
-int store_reclaim(struct store *s, uint64_t owner, uint64_t bytes, uint64_t keep_conv,
+static int reclaim_once(struct store *s, uint64_t owner, uint64_t bytes, uint64_t keep_conv,
         struct store_reclaimed *ret, struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(reclaim_deinit) struct reclaim x = {
                 .s = s, .owner = owner, .wanted = bytes, .keep = keep_conv};
@@ -584,9 +583,19 @@ int store_reclaim(struct store *s, uint64_t owner, uint64_t bytes, uint64_t keep
         return hand_out(&x, &txn, ret, e);
 }
 
-int store_forget_record(
-        struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e) {
+int store_reclaim(struct store *s, uint64_t owner, uint64_t bytes, uint64_t keep_conv,
+        struct store_reclaimed *ret, struct err *e) {
         STORE_LOCK(s);
+        int r;
+
+        do
+                r = reclaim_once(s, owner, bytes, keep_conv, ret, e);
+        while (txn_again(s, &r, e));
+        return r;
+}
+
+static int forget_record_once(
+        struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(reclaim_deinit) struct reclaim x = {.s = s, .owner = OWNER_ANY};
         int r;
@@ -597,4 +606,15 @@ int store_forget_record(
         if (r < 0)
                 return r;
         return hand_out(&x, &txn, ret, e);
+}
+
+int store_forget_record(
+        struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = forget_record_once(s, record, ret, e);
+        while (txn_again(s, &r, e));
+        return r;
 }

@@ -187,10 +187,10 @@ static int linked_ids(struct store *s, uint64_t id, uint64_t from_block, uint64_
         }
 }
 
-static int delete_links(
-        struct store *s, uint64_t id, uint64_t from_block, uint64_t from_state, struct err *e) {
+static int delete_links(struct store *s, enum store_stmt cut, uint64_t id, uint64_t from_block,
+        uint64_t from_state, struct err *e) {
         _query_ q = {};
-        int r = query_begin(&q, s, STMT_LINK_CUT, e);
+        int r = query_begin(&q, s, cut, e);
 
         if (r < 0)
                 return r;
@@ -205,15 +205,15 @@ static int note_on_disk(struct store *s, uint64_t id, struct err *e) {
         return run_with_id(s, STMT_CONV_SET_ON_DISK, id, e);
 }
 
-int links_cut(struct store *s, uint64_t id, uint64_t from_block, uint64_t from_state,
-        struct store_gone *gone, struct err *e) {
+int links_cut(struct store *s, enum store_stmt cut, uint64_t id, uint64_t from_block,
+        uint64_t from_state, struct store_gone *gone, struct err *e) {
         _cleanup_(ids_deinit) struct ids ids = {};
         int r;
 
         r = linked_ids(s, id, from_block, from_state, &ids, e);
         if (r < 0)
                 return r;
-        r = delete_links(s, id, from_block, from_state, e);
+        r = delete_links(s, cut, id, from_block, from_state, e);
         if (r == 0)
                 r = note_on_disk(s, id, e);
         if (r < 0)
@@ -311,7 +311,7 @@ int links_shorten(struct store *s, const struct store_conv *c, uint32_t n_tokens
 
         if (block_tokens > 0)
                 blocks = ((uint64_t)n_tokens + block_tokens - 1) / block_tokens;
-        r = links_cut(s, c->id, blocks, n_tokens, gone, e);
+        r = links_cut(s, STMT_LINK_CUT, c->id, blocks, n_tokens, gone, e);
         if (r < 0 || block_tokens == 0 || n_tokens % block_tokens == 0)
                 return r;
         r = query_begin(&q, s, STMT_LINK_SHORTEN, e);
@@ -449,10 +449,9 @@ static int set_model(struct store *s, uint64_t id, const struct fingerprint *mod
         return query_run(&q, e);
 }
 
-int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+static int link_once(struct store *s, uint64_t id, const struct fingerprint *model,
         const struct store_shape *shape, struct store_record *links, size_t n,
         const struct store_meter *meters, size_t n_meters, struct store_gone *gone, struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         _cleanup_(ids_deinit) struct ids replaced = {};
@@ -495,9 +494,20 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
         return 0;
 }
 
-int store_unlink_from(
-        struct store *s, uint64_t id, uint32_t pos, struct store_gone *gone, struct err *e) {
+int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+        const struct store_shape *shape, struct store_record *links, size_t n,
+        const struct store_meter *meters, size_t n_meters, struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
+        int r;
+
+        do
+                r = link_once(s, id, model, shape, links, n, meters, n_meters, gone, e);
+        while (txn_again(s, &r, e));
+        return r;
+}
+
+static int unlink_from_once(
+        struct store *s, uint64_t id, uint32_t pos, struct store_gone *gone, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         struct store_conv c;
@@ -505,8 +515,8 @@ int store_unlink_from(
 
         r = conv_begin(s, &txn, id, &c, e);
         if (r == 0)
-                r = links_cut(s, id, c.shape.block_tokens ? pos / c.shape.block_tokens : 0, pos,
-                        &lost, e);
+                r = links_cut(s, STMT_LINK_CUT, id,
+                        c.shape.block_tokens ? pos / c.shape.block_tokens : 0, pos, &lost, e);
         if (r == 0)
                 r = txn_commit(&txn, e);
         if (r < 0)
@@ -516,9 +526,19 @@ int store_unlink_from(
         return 0;
 }
 
-int store_unlink_cells(struct store *s, uint64_t id, const struct store_cell *cells, size_t n,
-        struct store_gone *gone, struct err *e) {
+int store_unlink_from(
+        struct store *s, uint64_t id, uint32_t pos, struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
+        int r;
+
+        do
+                r = unlink_from_once(s, id, pos, gone, e);
+        while (txn_again(s, &r, e));
+        return r;
+}
+
+static int unlink_cells_once(struct store *s, uint64_t id, const struct store_cell *cells, size_t n,
+        struct store_gone *gone, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         struct store_conv c;
@@ -535,6 +555,17 @@ int store_unlink_cells(struct store *s, uint64_t id, const struct store_cell *ce
         *gone = lost;
         lost = (struct store_gone){};
         return 0;
+}
+
+int store_unlink_cells(struct store *s, uint64_t id, const struct store_cell *cells, size_t n,
+        struct store_gone *gone, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = unlink_cells_once(s, id, cells, n, gone, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 /* Class by class, since the table's order is by block first, and nothing is to be sorted. */

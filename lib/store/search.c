@@ -25,7 +25,8 @@
 
 struct sought {
         struct store *s;
-        struct buf match;  /* for FTS5 */
+        uint64_t owner;    /* whose conversations */
+        struct buf match;  /* for FTS5, or (with PostgreSQL) a tsquery */
         struct buf firsts; /* the first part of each word, each behind its length in a byte */
         bool any;          /* parts of the present word were found */
         size_t n;
@@ -36,6 +37,10 @@ static void sought_deinit(struct sought *x) {
         buf_deinit(&x->firsts);
 }
 
+static int append(struct buf *out, const char *text) {
+        return buf_append(out, text, strlen(text));
+}
+
 static int add_part(void *arg, const char *word, size_t n, size_t from, size_t to) {
         struct sought *x = arg;
         uint8_t size = (uint8_t)n; /* at most WORD_MAX */
@@ -44,17 +49,19 @@ static int add_part(void *arg, const char *word, size_t n, size_t from, size_t t
         (void)from;
         (void)to;
         if (x->any) {
-                r = buf_append(&x->match, " ", 1);
+                r = append(&x->match, x->s->pg ? " <-> " : " ");
         } else {
-                r = x->n > 0 ? buf_append(&x->match, " AND ", 5) : 0;
-                if (r == 0)
-                        r = buf_append(&x->match, "\"", 1);
+                r = x->n > 0 ? append(&x->match, x->s->pg ? " & " : " AND ") : 0;
+                if (r == 0 && !x->s->pg)
+                        r = append(&x->match, "\"");
                 if (r == 0)
                         r = buf_append(&x->firsts, &size, 1);
                 if (r == 0)
                         r = buf_append(&x->firsts, word, n);
         }
         x->any = true;
+        if (r == 0 && x->s->pg)
+                return words_put(&x->match, x->owner, word, n);
         return r < 0 ? r : buf_append(&x->match, word, n);
 }
 
@@ -65,7 +72,7 @@ static int add_word(struct sought *x, const char *text, size_t n, struct err *e)
         x->any = false;
         r = words_split(x->s, text, n, add_part, x, e);
         if (r == 0 && x->any) {
-                r = buf_append(&x->match, "\" *", 3);
+                r = append(&x->match, x->s->pg ? ":*" : "\" *");
                 x->n++;
         }
         return r == -ERR_NOMEM ? err_set(e, ERR_NOMEM, "no memory for a search") : r;
@@ -323,7 +330,8 @@ size_t store_snippet_size(void) {
 
 int search_list(struct store *s, const struct store_list *list, store_admit_fn *admit, void *arg,
         struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e) {
-        _cleanup_(sought_deinit) struct sought x = {.s = s, .match = BUF_NULL, .firsts = BUF_NULL};
+        _cleanup_(sought_deinit) struct sought x = {
+                .s = s, .owner = list->owner, .match = BUF_NULL, .firsts = BUF_NULL};
         _cleanup_(freep) struct found *found = NULL;
         struct page page = {.list = list, .max = max};
         int r;

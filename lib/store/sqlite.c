@@ -78,8 +78,8 @@ static int sqlite_begin(struct query *q, struct err *e) {
         int rc;
 
         if (!*st) {
-                rc = sqlite3_prepare_v3(q->s->db, stmt_text(q->which), -1,
-                        SQLITE_PREPARE_PERSISTENT, st, NULL);
+                rc = sqlite3_prepare_v3(
+                        q->s->db, stmt_text(q->which), -1, SQLITE_PREPARE_PERSISTENT, st, NULL);
                 if (rc != SQLITE_OK)
                         return store_fail(q->s, rc, "preparing a statement", e);
         }
@@ -187,13 +187,6 @@ static void sqlite_column(struct query *q, int col, struct value *ret) {
         }
 }
 
-static bool sqlite_again(struct store *s, int r, struct err *e) {
-        (void)s;
-        (void)r;
-        (void)e;
-        return false;
-}
-
 const struct store_driver sqlite_driver = {
         .begin = sqlite_begin,
         .end = sqlite_end,
@@ -210,6 +203,5 @@ const struct store_driver sqlite_driver = {
         .txn_end = sqlite_txn_end,
         .read_begin = sqlite_read_begin,
         .read_end = sqlite_read_end,
-        .again = sqlite_again,
         .hold = sqlite_hold,
 };

@@ -33,6 +33,9 @@
         "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
         "r.token_hash, r.uid, r.private"
 
+#define LINK_CUT                                                                                   \
+        "DELETE FROM link WHERE conversation = ?1 AND block >= ?2 AND (class <> 2 OR block >= ?3)"
+
 static const char *const stmt_sql[STMT_N] = {
         [STMT_BEGIN] = "BEGIN IMMEDIATE",
         [STMT_COMMIT] = "COMMIT",
@@ -44,6 +47,8 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_VACUUM_SOME] = "PRAGMA incremental_vacuum(256)",
         [STMT_CONV_NEXT_ID] =
                 "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'conversation'",
+        [STMT_CONV_LAST_ID] =
+                "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'conversation'",
         [STMT_CONV_NAME_TAKEN] = "SELECT 1 FROM conversation WHERE uid = ? AND name = ?",
         [STMT_CONV_INSERT] =
                 "INSERT INTO conversation (" CONV_COLUMNS ", tools) "
@@ -235,8 +240,8 @@ static const char *const stmt_sql[STMT_N] = {
         /* States from ?3 on, others from ?2 on. */
         [STMT_LINK_IDS_FROM] = "SELECT DISTINCT record FROM link WHERE conversation = ?1 "
                                "AND block >= ?2 AND (class <> 2 OR block >= ?3)",
-        [STMT_LINK_CUT] = "DELETE FROM link WHERE conversation = ?1 "
-                          "AND block >= ?2 AND (class <> 2 OR block >= ?3)",
+        [STMT_LINK_CUT] = LINK_CUT,
+        [STMT_LINK_CUT_OWN] = LINK_CUT,
         [STMT_LINK_DROP] = "DELETE FROM link WHERE conversation = ? AND block = ? AND class = ?",
         [STMT_LINK_LIST] = "SELECT " RECORD_COLUMNS ", l.n_valid FROM link l JOIN record r "
                            "ON r.id = l.record WHERE l.conversation = ? AND l.class = ? "

@@ -40,6 +40,7 @@ enum store_stmt {
         STMT_PAGE_SIZE,
         STMT_VACUUM_SOME,
         STMT_CONV_NEXT_ID,
+        STMT_CONV_LAST_ID,
         STMT_CONV_NAME_TAKEN,
         STMT_CONV_INSERT,
         STMT_CONV_BY_ID,
@@ -117,6 +118,7 @@ enum store_stmt {
         STMT_LINK_SHORTEN,
         STMT_LINK_IDS_FROM,
         STMT_LINK_CUT,
+        STMT_LINK_CUT_OWN,
         STMT_LINK_DROP,
         STMT_LINK_LIST,
         STMT_LINK_SIZE,
@@ -182,6 +184,15 @@ enum store_stmt {
         STMT_SEARCH_ROW,
         STMT_SEARCH_STRAYS,
         STMT_SEARCH_MISSING,
+        /* With PostgreSQL alone. */
+        STMT_LEASE_LOCK,
+        STMT_LEASE_TAKE,
+        STMT_LEASE_DROP,
+        STMT_LEASE_DROP_ALL,
+        STMT_LEASE_ASK,
+        STMT_LEASE_TELL,
+        STMT_LOOSE_TAKE,
+        STMT_LOOSE_KEEP,
         STMT_N
 };
 
@@ -224,8 +235,9 @@ struct store_driver {
         void (*txn_end)(struct store *s);                     /* roll back */
         int (*read_begin)(struct store *s, bool in_txn, struct err *e);
         void (*read_end)(struct store *s);
-        /* The whole call failed with @r: is it worth while to make it once more? May wait. */
-        bool (*again)(struct store *s, int r, struct err *e);
+        /* The whole call is over with *r: is it worth while to make it once more? May wait. If not, *r
+         * and @e say what the caller is told. NULL: never. */
+        bool (*again)(struct store *s, int *r, struct err *e);
         int (*hold)(struct store *s, struct err *e); /* store_hold(), or NULL: needs nothing */
 };
 extern const struct store_driver sqlite_driver;
@@ -234,7 +246,8 @@ extern const struct store_driver sqlite_driver;
 struct store {
         const struct store_driver *driver;
         struct pg *pg; /* owned; NULL: the register is an SQLite file */
-        sqlite3 *db;   /* with PostgreSQL an empty one in memory, whose tokenizer splits texts (words.c) */
+        sqlite3 *
+                db; /* with PostgreSQL an empty one in memory, whose tokenizer splits texts (words.c) */
         pthread_mutex_t mutex;
         sqlite3_stmt *stmts[STMT_N]; /* prepared on first use, owned */
         int commit_errno;            /* of a failed COMMIT, after which SQLite does not keep it */
@@ -284,8 +297,8 @@ int store_expect_version(struct store *s, const char *path, struct err *e);
 int txn_begin(struct store *s, struct store **ret, struct err *e);
 int txn_commit(struct store **txn, struct err *e);
 void txn_endp(struct store **txn);
-/* A writing call failed with @r, and has rolled back: whether it is to be made once more. */
-bool txn_again(struct store *s, int r, struct err *e);
+/* A writing call is over with *r, and has rolled back if it failed: whether it is to be made once more. */
+bool txn_again(struct store *s, int *r, struct err *e);
 /* Lock the connection that reads, which *s and *ret become, and begin a transaction. */
 int read_begin(struct store **s, struct store **ret, struct err *e);
 void read_endp(struct store **reading);
@@ -403,6 +416,8 @@ int listed_read(struct query *q, struct store *s, store_admit_fn *admit, void *a
 int search_list(struct store *s, const struct store_list *list, store_admit_fn *admit, void *arg,
         struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e);
 #define CONV_DISK_SIZE_COLUMN 35 /* behind these, if the query has it */
+/* There as well, with PostgreSQL: holder and fence, of queries for one conversation. */
+#define CONV_LEASE_COLUMN 35
 /* store_conv_get(). */
 /* -ERR_NOT_FOUND if @owner is a tenant that the register has forgotten. In a transaction. */
 int tenant_check(struct store *s, uint64_t owner, struct err *e);
@@ -414,6 +429,8 @@ int conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name, str
 int links_read(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);
 /* In a transaction: the owner's work counts; NULL: none. */
 int usage_work(struct store *s, uint64_t owner, const struct store_work *work, struct err *e);
+/* In a transaction: what follows changes the conversation, which this machine must hold. -ERR_MOVED. */
+int conv_own(struct store *s, uint64_t id, struct err *e);
 /* Begin a transaction on an existing conversation. After a failure the transaction may be open:
  * txn_endp() ends it. */
 int conv_begin(
@@ -489,9 +506,10 @@ int links_shorten(struct store *s, const struct store_conv *c, uint32_t n_tokens
         struct store_gone *gone, struct err *e);
 int meters_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);
 /* Remove links of @id: of states from @from_state on, of others from block @from_block on. Records
- * without further links go to @gone. */
-int links_cut(struct store *s, uint64_t id, uint64_t from_block, uint64_t from_state,
-        struct store_gone *gone, struct err *e);
+ * without further links go to @gone. @cut: STMT_LINK_CUT, on all machines that share the register: the tokens are
+ * other ones; STMT_LINK_CUT_OWN: only what lies on this machine's disk is lost. */
+int links_cut(struct store *s, enum store_stmt cut, uint64_t id, uint64_t from_block,
+        uint64_t from_state, struct store_gone *gone, struct err *e);
 /* Remove the links of these cells, as far as there are any. */
 int links_drop(struct store *s, uint64_t id, const struct store_cell *cells, size_t n,
         struct store_gone *gone, struct err *e);

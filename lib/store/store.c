@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The register as a whole, and opening and closing it.
+ * The register as a whole, and opening and closing its file. (pg-driver.c has what is different on a server.)
  *
  * Every call that changes something is one transaction, from BEGIN IMMEDIATE to COMMIT:
  *
@@ -80,6 +80,7 @@
  */
 #include "base/err.h"
 #include "base/file.h"
+#include "store/pg.h"
 #include "store/words.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -210,6 +211,8 @@ static int connect_to(struct store **ret, const char *path, int flags, bool alon
 }
 
 int store_connect_reader(struct store **ret, struct store *s, struct err *e) {
+        if (s->pg)
+                return pg_connect_reader(ret, s, e);
         /* The name does not change, and is that of the main file. */
         return connect_to(ret, sqlite3_db_filename(s->db, "main"), SQLITE_OPEN_READONLY, false, e);
 }
@@ -308,10 +311,26 @@ int store_open_readonly(struct store **ret, const char *path, struct err *e) {
         return 0;
 }
 
+int store_size(struct store *s, uint64_t *ret, struct err *e) {
+        struct stat st;
+        const char *path;
+
+        if (s->pg)
+                return pg_size(s, ret, e);
+        /* Not opened to see: see make_file(). */
+        path = sqlite3_db_filename(s->db, "main");
+        if (stat(path, &st) < 0)
+                return err_set(e, ERR_SYS, "cannot look at '%s'", path);
+        *ret = (uint64_t)st.st_size;
+        return 0;
+}
+
 struct store *store_free(struct store *s) {
         if (!s)
                 return NULL;
         store_free(s->reader);
+        if (s->pg)
+                pg_close(s);
         for (size_t i = 0; i < STMT_N; i++)
                 sqlite3_finalize(s->stmts[i]);
         words_free(s->words);

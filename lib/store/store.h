@@ -22,6 +22,10 @@
  *    store_prefix_find(), between equal tokens under one model, within one owner or within a prefix
  *    that an administrator published. Private memory goes to forks only.
  *
+ * The register may also be on a PostgreSQL server that several daemons share: pg-driver.c says what differs. Calls that change a
+ * conversation are then -ERR_MOVED if another machine holds it, and any call may be -ERR_UNAVAILABLE: the server can't be
+ * reached. A writing call that fails so has changed nothing, unless its message says that nobody knows.
+ *
  * Any thread: writing calls are serialised with each other, and so are reading calls; readers and
  * writers do not wait for each other. A reading call sees one moment of the register. store.c
  * begins with a record's state diagram and what a stop between any two steps leaves.
@@ -70,6 +74,13 @@ static inline uint32_t store_cell_tokens(const struct store_shape *shape, uint32
 enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFLOWS };
 #define STORE_OVERFLOW_KEEP UINT32_MAX /* store_conv_update(): unchanged */
 
+/* Of a register that several daemons share; of a file STORE_LEASE_HELD. */
+enum store_lease {
+        STORE_LEASE_HELD, /* by this machine */
+        STORE_LEASE_FREE, /* nobody holds it, as far as this machine knows: store_lease_take() */
+        STORE_LEASE_ELSEWHERE /* another machine holds it, or did when it was last seen */
+};
+
 struct store_conv {
         uint64_t id; /* from 1, never used again */
         uint64_t owner;
@@ -96,6 +107,10 @@ struct store_conv {
         /* Bytes of the definitions of tools that it was opened with; 0: none. store_tools() reads them. */
         uint32_t tools_size;
         bool unanswered; /* its last turn is the user's, or results; read, never written */
+        /* Who may change it, and the number of the machine that holds it (0: none); read, never written, and
+         * only of one conversation: store_conv_get(), store_read() and their like. */
+        enum store_lease lease;
+        uint64_t holder;
         /* For store_conv_create() only, borrowed: these definitions (UTF-8), or NULL. */
         const char *tools;
         /* For store_conv_create() and store_conv_fork() only, borrowed: what is noted, or NULL.
@@ -168,6 +183,49 @@ struct store_record {
  * is from a newer confab; -ERR_CORRUPT if it is no database or another program's; -ERR_STATE if it
  * is empty but its log is not. A failed call changes nothing. */
 int store_open(struct store **ret, const char *path, struct err *e);
+
+/* A register on PostgreSQL, which several daemons share (pg-driver.c). */
+struct store_server {
+        const char *uri; /* as libpq takes it: postgresql://... */
+        const char *
+                machine; /* identity of this machine, the same after a restart, of no other one: 1 to 64 printable bytes */
+        const char *name;    /* what people call it: the host's name */
+        const char *address; /* where clients of other machines reach it, or "" */
+        uint64_t wait_usec;  /* how long calls wait for a server that does not answer */
+        /* After so long without a sign of life others may take what this machine holds. The same on all. */
+        uint64_t lease_usec;
+};
+/* Connect, make the tables if there are none, and enter this machine. Strings are copied. A thread tells the server from
+ * now on that the machine lives. -ERR_UNAVAILABLE: the server can't be reached (waits for it so long), or refuses;
+ * -ERR_UNSUPPORTED: a version that is not known. */
+int store_open_server(struct store **ret, const struct store_server *o, struct err *e);
+/* For programs that only look: connects, and sees that the register can be read. It is machine @o->machine's, if that was ever
+ * entered, but does not enter it: a daemon that runs is not disturbed. Writing calls fail. -ERR_STATE: there are no tables yet. */
+int store_look_server(struct store **ret, const struct store_server *o, struct err *e);
+/* Whether several daemons may share this register. */
+bool store_is_shared(const struct store *s);
+/* Now, in microseconds since 1970, by the clock that is the same for all who share the register. */
+uint64_t store_now_usec(struct store *s);
+/* Take a conversation that nobody else holds, or whose holder has given no sign of life for lease_usec. 0: it was held here,
+ * and what is known of it is right; 1: it is held here from now on, and is to be read anew. -ERR_MOVED: another
+ * machine holds it, and has been asked for it; -ERR_NOT_FOUND. Of a file always 0. */
+int store_lease_take(struct store *s, uint64_t id, struct err *e);
+/* What the other machines say, on a thread of the store: short, and without a call of the store. */
+struct store_listener {
+        /* Machine @machine wants conversation @id: store_lease_drop() as soon as nobody needs it here. It asks again. */
+        void (*wanted)(void *arg, uint64_t id, uint64_t machine);
+        /* A conversation that this machine wanted was given up: try store_lease_take() once more. */
+        void (*given)(void *arg);
+        void *arg;
+};
+/* From now on; NULL: no more (no call is under way when this returns). Of a file nothing is ever said. */
+void store_listen(struct store *s, const struct store_listener *listener);
+/* Give it up, between two turns. @machine: who wants it is told; 0: nobody. It has to be taken before it is changed
+ * again. */
+int store_lease_drop(struct store *s, uint64_t id, uint64_t machine, struct err *e);
+/* Records of this machine that another one has removed the last link of: to be freed by the caller. Of a file none. */
+struct store_gone;
+int store_loose(struct store *s, struct store_gone *gone, struct err *e);
 /* As store_open(), for a register that must exist already: one that is missing or has no tables is
  * -ERR_STATE instead of being created. */
 int store_open_existing(struct store **ret, const char *path, struct err *e);
@@ -189,6 +247,8 @@ bool store_log_lost(struct store *s);
 /* The schema version that the register had before it was opened, if that was an older one; else 0. *ret_now is the one
  * that it has now. */
 unsigned store_migrated_from(const struct store *s, unsigned *ret_now);
+/* Bytes that the register takes, on the disk or on the server. -ERR_SYS. */
+int store_size(struct store *s, uint64_t *ret, struct err *e);
 struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);
 

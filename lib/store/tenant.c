@@ -5,7 +5,8 @@
  * 1. A tenant is known by its uid and label, byte for byte. Its number is never given to another one, so
  *    what is left of a forgotten tenant (a record that others still use) never becomes somebody's own.
  * 2. A tenant is made when it is first named, and forgotten without a conversation: when the daemon starts, and when its user
- *    is purged. So labels that were tried once do not fill the register for ever.
+ *    is purged. So labels that were tried once do not fill the register for ever. (Where several daemons share the register, only
+ *    when its user is purged: another daemon may act for one that has no conversation yet.)
  * 3. No conversation is made for a tenant that is not here: whoever still holds its number hears that it was forgotten.
  */
 #include "base/utf8.h"
@@ -75,8 +76,7 @@ static int count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
         return r;
 }
 
-static int insert(
-        struct store *s, uint32_t uid, const char *label, uint64_t *ret, struct err *e) {
+static int insert(struct store *s, uint32_t uid, const char *label, uint64_t *ret, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_TENANT_INSERT, e);
 
@@ -87,9 +87,8 @@ static int insert(
         return query_insert(&q, ret, e);
 }
 
-static int make(struct store *s, uint32_t uid, const char *label, uint64_t max, uint32_t *ret,
+static int make_once(struct store *s, uint32_t uid, const char *label, uint64_t max, uint32_t *ret,
         struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         uint32_t number = 0;
         uint64_t n = 0, id = 0;
@@ -121,6 +120,17 @@ static int make(struct store *s, uint32_t uid, const char *label, uint64_t max, 
         r = txn_commit(&txn, e);
         if (r == 0)
                 *ret = (uint32_t)id;
+        return r;
+}
+
+static int make(struct store *s, uint32_t uid, const char *label, uint64_t max, uint32_t *ret,
+        struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = make_once(s, uid, label, max, ret, e);
+        while (txn_again(s, &r, e));
         return r;
 }
 
@@ -194,19 +204,31 @@ int store_tenant_label(
 
 static int forget_unused(struct store *s, struct err *e) {
         _query_ q = {};
-        int r = query_begin(&q, s, STMT_TENANT_FORGET, e);
+        int r;
 
+        if (s->pg)
+                return 0;
+        r = query_begin(&q, s, STMT_TENANT_FORGET, e);
         return r < 0 ? r : query_run(&q, e);
 }
 
-int store_tenants_forget(struct store *s, struct err *e) {
-        STORE_LOCK(s);
+static int tenants_forget_once(struct store *s, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         int r = txn_begin(s, &txn, e);
 
         if (r == 0)
                 r = forget_unused(s, e);
         return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int store_tenants_forget(struct store *s, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = tenants_forget_once(s, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 static int remove_tenant(struct store *s, uint64_t number, struct err *e) {
@@ -238,9 +260,8 @@ static bool is_among(uint64_t number, const uint32_t *numbers, size_t n) {
         return false;
 }
 
-int store_tenants_forget_of(struct store *s, uint32_t uid, uint32_t number, const uint32_t *keep,
-        size_t n_keep, struct err *e) {
-        STORE_LOCK(s);
+static int tenants_forget_of_once(struct store *s, uint32_t uid, uint32_t number,
+        const uint32_t *keep, size_t n_keep, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(ids_deinit) struct ids unused = {};
         int r = txn_begin(s, &txn, e);
@@ -251,6 +272,17 @@ int store_tenants_forget_of(struct store *s, uint32_t uid, uint32_t number, cons
                 if (!is_among(unused.v[i], keep, n_keep))
                         r = remove_tenant(s, unused.v[i], e);
         return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int store_tenants_forget_of(struct store *s, uint32_t uid, uint32_t number, const uint32_t *keep,
+        size_t n_keep, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = tenants_forget_of_once(s, uid, number, keep, n_keep, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 int tenant_check(struct store *s, uint64_t owner, struct err *e) {

@@ -5,7 +5,6 @@
  * keeps. The row also has a hash of the tokens, so that reading (read.c) detects tokens that a disk
  * or a program has changed.
  */
-#include "base/clock.h"
 #include "base/utf8.h"
 #include "base/util.h"
 #include "store/words.h"
@@ -104,7 +103,7 @@ static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct st
         query_bind_i64(&q, t->start);
         query_bind_i64(&q, t->end);
         bind_finish(&q, t->finish);
-        query_bind_u64(&q, t->created_usec ? t->created_usec : clock_realtime_usec());
+        query_bind_u64(&q, t->created_usec ? t->created_usec : store_now_usec(s));
         bind_said(&q, t);
         query_bind_blob(&q, tokens, size);
         query_bind_u64(&q, turn_hash(tokens, size, t->start));
@@ -332,9 +331,8 @@ int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, const uint64
         return r;
 }
 
-int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
+static int append_once(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
         const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct err *e) {
-        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
         int r;
@@ -354,6 +352,17 @@ int store_append(struct store *s, uint64_t id, const struct store_turn *turns, s
                 return r;
         *ret_revision = c.revision;
         return 0;
+}
+
+int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
+        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = append_once(s, id, turns, n_turns, tokens, n_tokens, ret_revision, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 static int cut_turns(struct store *s, const struct store_conv *c, uint32_t n_turns, struct err *e) {
@@ -419,11 +428,10 @@ static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
         return conv_set_extent(s, c, e);
 }
 
-int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
-        const struct gap *gap, const struct store_turn *turns, size_t n_turns,
-        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
-        struct err *e) {
-        STORE_LOCK(s);
+static int replace_once(struct store *s, uint64_t id, uint32_t n_kept,
+        const struct store_turn *last, const struct gap *gap, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         struct store_conv c;
@@ -449,6 +457,20 @@ int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct st
         *gone = lost;
         lost = (struct store_gone){};
         return 0;
+}
+
+int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
+        const struct gap *gap, const struct store_turn *turns, size_t n_turns,
+        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
+        struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        do
+                r = replace_once(s, id, n_kept, last, gap, turns, n_turns, tokens, n_tokens,
+                        ret_revision, gone, e);
+        while (txn_again(s, &r, e));
+        return r;
 }
 
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,

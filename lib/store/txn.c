@@ -24,8 +24,8 @@ void txn_endp(struct store **txn) {
                 (*txn)->driver->txn_end(*txn);
 }
 
-bool txn_again(struct store *s, int r, struct err *e) {
-        return r < 0 && s->driver->again(s, r, e);
+bool txn_again(struct store *s, int *r, struct err *e) {
+        return s->driver->again && s->driver->again(s, r, e);
 }
 
 int read_begin(struct store **s, struct store **ret, struct err *e) {

@@ -24,10 +24,18 @@
  *      words_take_out() ──→ search_removed ──→ first step ──→ search_merging ──→ last step
  *                            (commits with        (both change in                (a stop before it: the
  *                             the removal)         one transaction)               next start begins anew)
+ *
+ * 4. With PostgreSQL a row has a tsvector of the same words, which the same tokenizer (of an empty database in memory) makes of
+ *    a text, so that whichever daemon of whichever machine writes or asks means the same. There rule 2 and 3 have no meaning:
+ *    an index is not damaged alone, and what was removed is the server's to vacuum. A tsvector has an end (1 MiB): of very long
+ *    turns the beginning counts. It counts places up to 16383: behind that the parts of a word ("don't") need not
+ *    follow each other.
  */
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "store/pg.h"
 #include "store/words.h"
 #include <string.h>
 
@@ -188,6 +196,76 @@ int words_split(
         return rc == SQLITE_OK ? 0 : store_fail(s, rc, "search index", e);
 }
 
+/* --- words for PostgreSQL --- */
+
+/* Bytes of a tsvector are at most 1 MiB: of all its words, and of their places. */
+#define VECTOR_MAX 1000000
+#define PLACE_COST 8
+
+struct vector {
+        struct buf *out;
+        uint64_t owner;
+        size_t size;    /* at most what the server will store */
+        uint32_t place; /* of the last word */
+        bool ends;      /* no more words */
+};
+
+int words_put(struct buf *out, uint64_t owner, const char *word, size_t n) {
+        char head[32];
+        int r = buf_append(out, head,
+                (size_t)snprintf(head, sizeof(head), "'%lluo", (unsigned long long)owner));
+
+        for (size_t i = 0; i < n && r == 0; i++) {
+                if (word[i] == '\'' || word[i] == '\\')
+                        r = buf_append(out, &word[i], 1);
+                if (r == 0)
+                        r = buf_append(out, &word[i], 1);
+        }
+        return r < 0 ? r : buf_append(out, "'", 1);
+}
+
+static int add_to_vector(void *arg, const char *word, size_t n, size_t from, size_t to) {
+        struct vector *x = arg;
+        char place[16];
+        int r;
+
+        (void)from;
+        (void)to;
+        x->size += n + 24 + PLACE_COST;
+        if (x->size > VECTOR_MAX)
+                return 1;
+        x->place = MIN(x->place + 1, 16383u);
+        r = words_put(x->out, x->owner, word, n);
+        return r < 0 ? r
+                     : buf_append(x->out, place,
+                               (size_t)snprintf(place, sizeof(place), ":%u ", x->place));
+}
+
+/* The words of a text, as text of a tsvector. */
+static int make_vector(struct store *s, uint64_t owner, const char *text, size_t size,
+        struct buf *out, struct err *e) {
+        struct vector x = {.out = out, .owner = owner};
+        int r = words_split(s, text, size, add_to_vector, &x, e);
+
+        return r == -ERR_NOMEM ? err_set(e, ERR_NOMEM, "no memory for the search index")
+                               : MIN(r, 0);
+}
+
+static int put_row_pg(struct store *s, bool remove, uint64_t owner, int64_t row, const char *text,
+        size_t size, struct err *e) {
+        _cleanup_(buf_deinit) struct buf vector = BUF_NULL;
+        _query_ q = {};
+        int r = remove ? 0 : make_vector(s, owner, text, size, &vector, e);
+
+        if (r == 0)
+                r = query_begin(&q, s, remove ? STMT_SEARCH_REMOVE : STMT_SEARCH_ADD, e);
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, row);
+        query_bind_text(&q, (const char *)vector.data, vector.size);
+        return query_run(&q, e);
+}
+
 /* --- rows --- */
 
 bool words_row(uint64_t id, uint64_t n, int64_t *ret) {
@@ -216,6 +294,8 @@ static int note(
 }
 
 int words_give_up(struct store *s, struct err *e) {
+        if (s->pg) /* rows that can't be read were not written here: there is no text to be found */
+                return 0;
         s->words_broken = true;
         return note(s, STMT_METER_KEEP, "search_broken", 1, e);
 }
@@ -240,6 +320,8 @@ static int change(struct store *s, bool remove, uint64_t owner, uint64_t id, uin
 
         if (!words_row(id, n, &number))
                 return 0;
+        if (s->pg)
+                return put_row_pg(s, remove, owner, number, text, size, e);
         if (s->words_broken)
                 return words_give_up(s, e);
         r = put_row(s, remove, owner, number, text, size, e);
@@ -403,8 +485,11 @@ static int rebuild(struct store *s, struct err *e) {
 
 int words_current(struct store *s, struct err *e) {
         int64_t made = 0, broken = 0;
-        int r = read_meter(s, "search_version", &made, e);
+        int r;
 
+        if (s->pg)
+                return 1;
+        r = read_meter(s, "search_version", &made, e);
         if (r == 0)
                 r = read_meter(s, "search_broken", &broken, e);
         return r < 0 ? r : made == version() && !broken;
@@ -420,30 +505,41 @@ int words_open(struct store *s, struct err *e) {
 }
 
 /* The first word of a text, quoted. */
+struct first {
+        struct store *s;
+        uint64_t owner;
+        struct buf match;
+};
+
 static int first_word(void *arg, const char *word, size_t n, size_t from, size_t to) {
-        char *quoted = arg;
+        struct first *x = arg;
+        int r;
 
         (void)from;
         (void)to;
-        snprintf(quoted, WORD_MAX + 3, "\"%.*s\"", (int)n, word);
-        return 1;
+        if (x->s->pg)
+                r = words_put(&x->match, x->owner, word, n);
+        else if ((r = buf_append(&x->match, "\"", 1)) == 0 &&
+                 (r = buf_append(&x->match, word, n)) == 0)
+                r = buf_append(&x->match, "\"", 1);
+        return r < 0 ? r : 1;
 }
 
 static int is_found(
-        struct store *s, uint64_t owner, int64_t number, const char *match, struct err *e) {
+        struct store *s, uint64_t owner, int64_t number, const struct buf *match, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_SEARCH_IS, e);
 
         if (r < 0)
                 return r;
-        query_bind_text(&q, match, strlen(match));
+        query_bind_text(&q, (const char *)match->data, match->size);
         query_bind_i64(&q, number);
         s->words_owner = owner;
         return query_step(&q, e);
 }
 
 int words_look(struct store *s, uint64_t owner, uint64_t id, uint32_t turn, struct err *e) {
-        char match[WORD_MAX + 3] = "";
+        struct first first = {.s = s, .owner = owner, .match = BUF_NULL};
         const char *text;
         int64_t number;
         size_t size;
@@ -460,9 +556,14 @@ int words_look(struct store *s, uint64_t owner, uint64_t id, uint32_t turn, stru
         text = query_bytes(&q, 0, &size);
         r = query_check(&q, e);
         if (r == 0)
-                r = words_split(s, text, size, first_word, match, e);
+                r = words_split(s, text, size, first_word, &first, e);
         /* 0: it has no words at all. */
-        return r < 0 ? r : r == 0 ? 1 : is_found(s, owner, number, match, e);
+        if (r == 0)
+                r = 1;
+        else if (r > 0)
+                r = is_found(s, owner, number, &first.match, e);
+        buf_deinit(&first.match);
+        return r == -ERR_NOMEM ? err_set(e, ERR_NOMEM, "no memory to check the search index") : r;
 }
 
 /* --- merging what was removed away --- */

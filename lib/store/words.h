@@ -13,6 +13,9 @@ typedef int words_fn(void *arg, const char *word, size_t n, size_t from, size_t 
  * is that of @fn, if it is not 0. -ERR_NOMEM. */
 int words_split(
         struct store *s, const char *text, size_t n, words_fn *fn, void *arg, struct err *e);
+/* Append a word with its owner before it, quoted as PostgreSQL's tsvector and tsquery have it. -ERR_NOMEM. */
+struct buf;
+int words_put(struct buf *out, uint64_t owner, const char *word, size_t n);
 /* The number of a row: @n is 1 + the turn, or 0 for what the conversation is called. false: there is no
  * number for it, and it is not in the index. */
 bool words_row(uint64_t id, uint64_t n, int64_t *ret);

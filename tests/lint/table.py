@@ -59,6 +59,7 @@ EXTERNAL = [
     (r'xxhash', 'libxxhash', ['base', 'spill']),
     (r'sodium', 'libsodium', ['engine']),
     (r'sqlite3', 'libsqlite3', ['store']),
+    (r'libpq-fe', 'libpq', ['store']),
     (r'histedit', 'libedit', ['client']),
     (r'jansson', 'libjansson', ['client']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),

@@ -77,7 +77,8 @@ static void test_names(void **state) {
 }
 
 static void test_may_pass(void **state) {
-        static const enum err_code yes[] = {ERR_NOMEM, ERR_LIMIT, ERR_BUSY, ERR_SHUTDOWN};
+        static const enum err_code yes[] = {
+                ERR_NOMEM, ERR_LIMIT, ERR_BUSY, ERR_SHUTDOWN, ERR_UNAVAILABLE, ERR_MOVED};
         static const int used_up[] = {ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM, EAGAIN};
         struct err e;
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A register in a folder of its own, and helpers to fill it. */
+/*
+ * A register in a folder of its own, and helpers to fill it. With CONFAB_TEST_POSTGRESQL=URI in the environment it is a schema
+ * of its own on that server (tests/util/with-postgres.py), and the same tests are of the other backend.
+ */
 #include "base/err.h"
 #include "base/hash.h"
 #include "store/store.h"
 #include "util/test.h"
+#include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +21,116 @@ static const struct store_shape fixture_shape = {
 
 struct fixture {
         char dir[64], path[96];
+        char uri[512]; /* of the schema; empty: the register is a file */
+        unsigned schema;
+        bool spoilt; /* its tables are not what they were */
         struct store *s;
         struct err e;
 };
 
+static inline bool fixture_is_server(const struct fixture *f) {
+        return f->uri[0];
+}
+
+/* What is of files alone, or would damage what a server does not let one damage. */
+#define fixture_of_file(f)                                                                         \
+        do {                                                                                       \
+                if (fixture_is_server(f))                                                          \
+                        skip();                                                                    \
+        } while (0)
+
+/* Another daemon's store on the same register: of machine @machine. */
+static inline int fixture_open_machine(
+        struct fixture *f, const char *machine, uint64_t lease_usec, struct store **ret) {
+        const struct store_server server = {.uri = f->uri,
+                .machine = machine,
+                .name = "host",
+                .address = "",
+                .wait_usec = 20000000,
+                .lease_usec = lease_usec};
+
+        return store_open_server(ret, &server, &f->e);
+}
+
+/* A connection past the store. */
+static inline PGconn *fixture_connect(const struct fixture *f) {
+        PGconn *conn = PQconnectdb(f->uri);
+
+        if (PQstatus(conn) != CONNECTION_OK)
+                fail_msg("%s", PQerrorMessage(conn));
+        return conn;
+}
+
+/* The first value of the answer; -1: there is none. */
+static inline int64_t fixture_ask_server(const struct fixture *f, const char *sql) {
+        PGconn *conn = fixture_connect(f);
+        PGresult *result = PQexec(conn, sql);
+        int64_t v = -1;
+
+        if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+                fail_msg("%s: %s", sql, PQerrorMessage(conn));
+        if (PQntuples(result) > 0)
+                v = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+        PQclear(result);
+        PQfinish(conn);
+        return v;
+}
+
+/* SQL of SQLite's as PostgreSQL has it, as far as tests need it: x'00' and BLOB. */
+static inline char *fixture_translate(const char *sql) {
+        char *out = calloc(1, 2 * strlen(sql) + 1), *to = out;
+
+        assert_non_null(out);
+        while (*sql) {
+                bool begins = sql[0] == 'x' && sql[1] == '\'';
+
+                if (begins)
+                        to = stpcpy(to, "'\\x");
+                else if (strncmp(sql, " BLOB", 5) == 0)
+                        to = stpcpy(to, " bytea");
+                else
+                        *to++ = *sql;
+                sql += begins ? 2 : strncmp(sql, " BLOB", 5) == 0 ? 5 : 1;
+        }
+        return out;
+}
+
+/* Schemas that no test uses now: making all tables takes longer than most tests do. */
+static unsigned fixture_spare[16], fixture_n_spare, fixture_n_schemas;
+
+/* As new: no rows, and the first numbers. */
+#define FIXTURE_CLEAR                                                                              \
+        "DO $$ DECLARE t text; BEGIN "                                                             \
+        "FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() "            \
+        "AND tablename NOT IN ('confab', 'conversation', 'turn', 'machine') LOOP "                 \
+        "EXECUTE 'DELETE FROM ' || t; END LOOP; "                                                  \
+        "DELETE FROM turn; DELETE FROM conversation; DELETE FROM usage; DELETE FROM machine; "     \
+        "FOR t IN SELECT sequencename FROM pg_sequences WHERE schemaname = current_schema() LOOP " \
+        "EXECUTE 'ALTER SEQUENCE ' || t || ' RESTART'; END LOOP; END $$"
+
+static inline void fixture_make_schema(struct fixture *f) {
+        const char *server = getenv("CONFAB_TEST_POSTGRESQL");
+        bool spare = fixture_n_spare > 0;
+        char sql[128];
+
+        if (!server)
+                return;
+        f->schema = spare ? fixture_spare[--fixture_n_spare] : ++fixture_n_schemas;
+        snprintf(f->uri, sizeof(f->uri), "%s", server);
+        snprintf(sql, sizeof(sql), "CREATE SCHEMA t%d_%u", (int)getpid(), f->schema);
+        if (!spare)
+                (void)fixture_ask_server(f, sql);
+        snprintf(f->uri, sizeof(f->uri), "%s%coptions=-csearch_path%%3Dt%d_%u", server,
+                strchr(server, '?') ? '&' : '?', (int)getpid(), f->schema);
+        (void)fixture_ask_server(
+                f, spare ? FIXTURE_CLEAR
+                         : "CREATE FUNCTION zeroblob(integer) RETURNS bytea LANGUAGE "
+                           "sql AS 'SELECT decode(repeat(''00'', $1), ''hex'')'");
+}
+
 static inline void fixture_open(struct fixture *f) {
-        int r = store_open(&f->s, f->path, &f->e);
+        int r = fixture_is_server(f) ? fixture_open_machine(f, "one", 30000000, &f->s)
+                                     : store_open(&f->s, f->path, &f->e);
 
         if (r < 0)
                 print_error("%s\n", f->e.msg);
@@ -41,6 +149,7 @@ static inline int fixture_setup_closed(void **state) {
         strcpy(f->dir, "/tmp/confab-store-XXXXXX");
         assert_non_null(mkdtemp(f->dir));
         snprintf(f->path, sizeof(f->path), "%s/register.db", f->dir);
+        fixture_make_schema(f);
         *state = f;
         return 0;
 }
@@ -57,6 +166,8 @@ static inline int fixture_teardown(void **state) {
         char path[128];
 
         store_free(f->s);
+        if (fixture_is_server(f) && !f->spoilt && fixture_n_spare < 16)
+                fixture_spare[fixture_n_spare++] = f->schema;
         for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
                 snprintf(path, sizeof(path), "%s%s", f->path, suffixes[i]);
                 unlink(path);
@@ -75,6 +186,13 @@ static inline void fixture_sql(struct fixture *f, const char *sql) {
         char *msg = NULL;
         sqlite3 *db;
 
+        if (fixture_is_server(f)) {
+                char *translated = fixture_translate(sql);
+
+                (void)fixture_ask_server(f, translated);
+                free(translated);
+                return;
+        }
         assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
         sqlite3_busy_timeout(db, 5000);
         if (sqlite3_exec(db, sql, NULL, NULL, &msg) != SQLITE_OK)
@@ -82,11 +200,38 @@ static inline void fixture_sql(struct fixture *f, const char *sql) {
         sqlite3_close(db);
 }
 
+/* The same past the rules of the tables, as a damaged disk would; false: a server does not let that happen. */
+static inline bool fixture_damage(struct fixture *f, const char *sql) {
+        char all[1024], *translated;
+        PGresult *result;
+        PGconn *conn;
+        bool done;
+
+        if (!fixture_is_server(f)) {
+                snprintf(all, sizeof(all),
+                        "PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF; %s", sql);
+                fixture_sql(f, all);
+                return true;
+        }
+        f->spoilt = strstr(sql, "TABLE");
+        translated = fixture_translate(sql);
+        snprintf(all, sizeof(all), "SET session_replication_role = replica; %s", translated);
+        conn = fixture_connect(f);
+        result = PQexec(conn, all);
+        done = PQresultStatus(result) == PGRES_COMMAND_OK;
+        PQclear(result);
+        PQfinish(conn);
+        free(translated);
+        return done;
+}
+
 static inline int64_t fixture_count(struct fixture *f, const char *sql) {
         sqlite3_stmt *st;
         sqlite3 *db;
         int64_t v;
 
+        if (fixture_is_server(f))
+                return fixture_ask_server(f, sql);
         assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
         assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
         assert_int_equal(sqlite3_step(st), SQLITE_ROW);

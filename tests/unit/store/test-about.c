@@ -267,6 +267,7 @@ static void test_damage(void **state) {
         struct store_conv c;
         uint64_t id;
 
+        fixture_of_file(f);
         assert_int_equal(create(f, "a", &everything, &id), 0);
         for (size_t i = 0; i < ARRAY_SIZE(damage); i++) {
                 fixture_sql(f, "DELETE FROM tag WHERE n > 1; UPDATE conversation SET title = NULL,"

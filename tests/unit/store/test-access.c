@@ -182,6 +182,7 @@ static void test_damaged_marks(void **state) {
         char sql[128];
         int64_t v = 3;
 
+        fixture_of_file(f);
         for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
                 snprintf(sql, sizeof(sql), "UPDATE conversation SET %s", damage[i]);
                 fixture_sql(f, sql);

@@ -415,6 +415,7 @@ static void test_damaged_rows(void **state) {
         struct fixture *f = *state;
         uint64_t id = fixture_conv(f, 1, "a");
 
+        fixture_of_file(f);
         expect_corrupt(f, id, "UPDATE conversation SET uid = -1");
         expect_corrupt(f, id, "UPDATE conversation SET name = ''");
         expect_corrupt(f, id, "UPDATE conversation SET name = CAST(x'ff' AS TEXT)");

@@ -144,6 +144,7 @@ static void test_damage(void **state) {
         struct store_reading x = {};
         struct store_census census;
 
+        fixture_of_file(f);
         for (uint32_t n = 0; n < 6; n += 2)
                 say(f, id, n);
         fixture_sql(f, "UPDATE turn_figures SET n_ram = -1 WHERE n = 3");

@@ -190,6 +190,7 @@ static void test_work_is_bounded(void **state) {
         int32_t a[N];
         uint64_t id, own;
 
+        fixture_of_file(f);
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 2, "a", a, 64, 2, false);
         fixture_sql(f,

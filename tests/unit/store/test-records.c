@@ -295,6 +295,7 @@ static void test_damaged_records(void **state) {
         static const char *const damage[] = {"start = -1", "stored_size = -5", "raw_size = -1",
                 "class = -1", "block = 4294967296", "n_tokens = -1"};
 
+        fixture_of_file(f);
         fixture_link(f, a, 1, 0, 2, NULL, 0);
         for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
                 char sql[96];

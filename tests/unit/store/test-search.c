@@ -83,6 +83,7 @@ static int64_t n_visited(struct fixture *f, uint64_t owner, const char *word) {
 static void test_owners(void **state) {
         struct fixture *f = *state;
 
+        fixture_of_file(f);
         for (uint64_t owner = 7; owner <= 77; owner += 70)
                 fixture_say(f, fixture_conv(f, (uint32_t)owner, "a"), 4, "word 7 o7 oword");
         assert_int_equal(n_visited(f, 7, "wor*"), 1);
@@ -402,11 +403,13 @@ static void test_removed_words_are_gone(void **state) {
         const struct about title = {.has = ABOUT_TITLE, .title = "m" SECRET};
         const struct about none = {.has = ABOUT_TITLE, .title = ""};
         struct fixture *f = *state;
-        uint64_t keep = make_secret(f, "keep"), id, revision;
+        uint64_t keep, id, revision;
         struct store_turn last = {
                 .role = 1, .start = 120, .end = 122, .text = "the", .text_size = 3};
         struct store_gone gone = {};
 
+        fixture_of_file(f);
+        keep = make_secret(f, "keep");
         assert_int_equal(store_rewind(f->s, keep, 30, NULL, NULL, &revision, &gone, &f->e), 0);
         expect_gone(f);
         id = make_secret(f, "closed");
@@ -433,6 +436,7 @@ static void test_stop_before_they_are_gone(void **state) {
         uint64_t id;
         struct store_gone gone = {};
 
+        fixture_of_file(f);
         make_secret(f, "a");
         id = make_secret(f, "b");
         assert_int_equal(store_conv_delete(f->s, id, &gone, &f->e), 0);
@@ -461,6 +465,7 @@ static void test_made_again(void **state) {
         struct fixture *f = *state;
         uint64_t a = fixture_conv(f, 7, "name");
 
+        fixture_of_file(f);
         fixture_say(f, a, 4, "word");
         for (int i = 0; i < 2; i++) {
                 index_sql(f, "INSERT INTO search (search) VALUES ('delete-all')");
@@ -479,6 +484,7 @@ static void test_check(void **state) {
         struct fixture *f = *state;
         uint64_t a = fixture_conv(f, 7, "name");
 
+        fixture_of_file(f);
         fixture_say(f, a, 4, "one word");
         fixture_say(f, a, 4, "another");
         fixture_expect_sound(f);
@@ -506,6 +512,7 @@ static void test_damaged_index(void **state) {
         struct store_gone gone = {};
         int r;
 
+        fixture_of_file(f);
         for (int i = 0; i < 20; i++)
                 fixture_say(f, a, 4, "some words here");
         fixture_reopen(f);

@@ -81,11 +81,16 @@ static void test_forgotten(void **state) {
 
         fixture_conv(f, owner_make(1, kept), "x");
         assert_int_equal(store_tenants_forget(f->s, &f->e), 0);
+        /* Another daemon on the same server may act for one without a conversation. */
+        if (fixture_is_server(f)) {
+                assert_int_equal(fixture_count(f, "SELECT count(*) FROM tenant"), 2);
+                assert_int_equal(store_tenants_forget_of(f->s, 1, 0, NULL, 0, &f->e), 0);
+        }
         assert_int_equal(fixture_count(f, "SELECT count(*) FROM tenant"), 1);
         assert_int_equal(tenant(f, 1, "kept"), kept);
         assert_in_range(tenant(f, 1, "other"), last + 1, OWNER_MAX_TENANT);
         fixture_reopen(f);
-        assert_in_range(tenant(f, 1, "gone"), last + 2, OWNER_MAX_TENANT);
+        assert_in_range(tenant(f, 1, "gone"), last + 1 + !fixture_is_server(f), OWNER_MAX_TENANT);
         fixture_expect_sound(f);
 }
 
@@ -224,6 +229,7 @@ static void expect_finding(struct fixture *f, const char *sql, const char *part)
 static void test_damage_is_found(void **state) {
         struct fixture *f = *state;
 
+        fixture_of_file(f);
         fixture_conv(f, owner_make(1000, tenant(f, 1000, "anna")), "a");
         fixture_expect_sound(f);
         expect_finding(f, "UPDATE tenant SET uid = 1001", "a tenant that does not exist");

@@ -37,8 +37,10 @@ static void test_append_and_read(void **state) {
         assert_int_equal(ts.turns[3].end, 4);
         store_turns_deinit(&ts);
         /* What the shell can show is TEXT, the rest is BLOB. */
-        assert_int_equal(
-                fixture_count(f, "SELECT count(*) FROM turn WHERE typeof(text) = 'text'"), 2);
+        if (!fixture_is_server(f)) /* which has bytes */
+                assert_int_equal(
+                        fixture_count(f, "SELECT count(*) FROM turn WHERE typeof(text) = 'text'"),
+                        2);
 }
 
 static void test_append_checks(void **state) {
@@ -364,6 +366,7 @@ static void test_damaged_turns(void **state) {
         struct fixture *f = *state;
         uint64_t id = fixture_conv(f, 1, "a");
 
+        fixture_of_file(f);
         fixture_say(f, id, 10, "one");
         fixture_say(f, id, 20, "two");
         for (int tokens = 0; tokens < 2; tokens++) {

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who holds a conversation.
+ *
+ * A conversation's row says which machine holds it (`holder`; NULL: none) and how often it was taken (`fence`).
+ *
+ *                     made here ──────────────┐
+ *                                             v
+ *      nobody's ──── taken (fence + 1) ───→ held ──── store_lease_drop(), an orderly end ───→ nobody's
+ *                                           │  ^
+ *                another machine takes it:  │  │ taken by the other one (fence + 1)
+ *                 the holder's `seen_usec`  v  │
+ *                 is lease_usec old       held by another machine
+ *
+ * 1. A transaction that changes a conversation locks its row first, and goes on only if holder and fence are those
+ *    that this daemon knows. So a daemon that was stopped or cut off can't commit over its successor, however late it comes
+ *    and whatever the clocks say (I4, I6): it reads the fence of the present, not its memory of it.
+ * 2. Time decides only when another machine may take a conversation without being given it, and it is the server's
+ *    time on both sides: a daemon writes it every now and then (pg-keeper.c), and who wants to take compares.
+ * 3. What this daemon lost (it finds another fence, it gave it up, or nobody knows what became of its last transaction) stays lost
+ *    for it until it is taken anew by store_lease_take(). Whoever takes reads the conversation anew.
+ * 4. A conversation that this daemon never held is taken by the first call that changes it, if nobody holds it.
+ * 5. Who wants what another one holds asks for it, by the server's notifications (pg-keeper.c), and the holder gives it up between
+ *    two turns. A notification may be lost; so who waits asks again.
+ * 6. Reading needs no lease: it sees what is committed.
+ */
+#include "base/util.h"
+#include "store/pg.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The value of the map: the fence (any, if it is lost), and whether it is lost. Never NULL. */
+static void *lease_value(uint64_t fence, bool lost) {
+        return (void *)(uintptr_t)(fence << 1 | lost);
+}
+
+/* *ret_lost: it was held once. The fence that this machine has; 0: it does not hold the conversation. */
+static uint64_t lease_of(struct pg_shared *shared, uint64_t id, bool *ret_lost) {
+        uintptr_t v;
+
+        pthread_mutex_lock(&shared->lock);
+        v = (uintptr_t)map_get_u64(shared->leases, id);
+        pthread_mutex_unlock(&shared->lock);
+        *ret_lost = v & 1;
+        return v & 1 ? 0 : v >> 1;
+}
+
+/* Without memory for it the conversation is one that was never held: it is taken again when it is changed. */
+static void set_lease(struct pg_shared *shared, uint64_t id, uint64_t fence, bool lost) {
+        pthread_mutex_lock(&shared->lock);
+        (void)map_remove_u64(shared->leases, id);
+        if (fence > 0)
+                (void)map_add_u64(shared->leases, id, lease_value(fence, lost), NULL);
+        pthread_mutex_unlock(&shared->lock);
+}
+
+static int moved(uint64_t id, struct err *e) {
+        return err_set(e, ERR_MOVED, "conversation %llu is held by another machine",
+                (unsigned long long)id);
+}
+
+/* The row's holder (0: nobody) and fence, and the time since its holder was seen. 1; 0: there is no such row. */
+struct row {
+        uint64_t holder, fence, machine_age;
+};
+static int lock_row(struct store *s, uint64_t id, struct row *ret, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_LEASE_LOCK, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r <= 0)
+                return r;
+        *ret = (struct row){.holder = query_is_null(&q, 0) ? 0 : query_number(&q, 0, INT64_MAX),
+                .fence = query_number(&q, 1, INT64_MAX),
+                .machine_age = query_is_null(&q, 2) ? UINT64_MAX : query_number(&q, 2, INT64_MAX)};
+        r = query_check(&q, e);
+        return r < 0 ? r : 1;
+}
+
+static int take_row(struct store *s, uint64_t id, uint64_t fence, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_LEASE_TAKE, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_u64(&q, fence);
+        r = query_run(&q, e);
+        if (r == 0)
+                s->pg->fence = fence;
+        return r;
+}
+
+int pg_own(struct store *s, uint64_t id, struct err *e) {
+        struct pg *pg = s->pg;
+        struct row row;
+        bool lost;
+        uint64_t mine = lease_of(pg->shared, id, &lost);
+        int r;
+
+        if (lost)
+                return moved(id, e);
+        if (!store_id_possible(id))
+                return 0; /* there is none, as will be said */
+        r = lock_row(s, id, &row, e);
+        if (r <= 0)
+                return r;
+        pg->touched = id;
+        if (mine > 0 && row.holder == pg->shared->machine && row.fence == mine)
+                return 0;
+        if (mine > 0) {
+                set_lease(pg->shared, id, mine, true);
+                return moved(id, e);
+        }
+        /* Rule 4; its own from an earlier life as well. */
+        if (row.holder == 0 || row.holder == pg->shared->machine)
+                return take_row(s, id, row.fence + 1, e);
+        return moved(id, e);
+}
+
+int pg_lock(struct store *s, uint64_t id, struct err *e) {
+        struct row row;
+
+        return store_id_possible(id) ? MIN(lock_row(s, id, &row, e), 0) : 0;
+}
+
+void pg_made(struct store *s, uint64_t id) {
+        s->pg->touched = id;
+        s->pg->fence = 1;
+}
+
+static void forget(struct pg *pg) {
+        pg->touched = pg->fence = 0;
+        pg->removed = pg->given = false;
+}
+
+void pg_leases_committed(struct pg *pg) {
+        /* What was given up counts as lost: nobody here goes on with what was read before (rule 3). */
+        if (pg->touched && pg->given)
+                set_lease(pg->shared, pg->touched, 1, true);
+        else if (pg->touched && (pg->fence || pg->removed))
+                set_lease(pg->shared, pg->touched, pg->removed ? 0 : pg->fence, false);
+        forget(pg);
+}
+
+void pg_leases_dropped(struct pg *pg, bool known) {
+        if (!known && pg->touched)
+                set_lease(pg->shared, pg->touched, 1, true);
+        forget(pg);
+}
+
+void pg_lease_told(struct store *s, uint64_t holder, uint64_t fence, struct store_conv *c) {
+        bool lost;
+        uint64_t mine = lease_of(s->pg->shared, c->id, &lost);
+
+        c->holder = holder;
+        /* Or held as soon as the transaction that made it is committed. */
+        if (holder == s->pg->shared->machine &&
+                (mine == fence || (s->pg->touched == c->id && s->pg->fence == fence)))
+                c->lease = STORE_LEASE_HELD;
+        else
+                c->lease = holder == 0 || holder == s->pg->shared->machine ? STORE_LEASE_FREE
+                                                                           : STORE_LEASE_ELSEWHERE;
+}
+
+/* --- calls --- */
+
+/* To another machine, once the transaction is committed. */
+static int say(
+        struct store *s, enum store_stmt what, uint64_t machine, uint64_t id, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, what, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, machine);
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        return MIN(r, 0);
+}
+
+static int take_once(struct store *s, uint64_t id, struct err *e) {
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        struct pg_shared *shared = s->pg->shared;
+        struct row row;
+        bool lost;
+        uint64_t mine = lease_of(shared, id, &lost);
+        int r = txn_begin(s, &txn, e);
+
+        if (r == 0 && store_id_possible(id))
+                r = lock_row(s, id, &row, e);
+        if (r == 0)
+                return err_set(e, ERR_NOT_FOUND, "no conversation %llu", (unsigned long long)id);
+        if (r < 0)
+                return r;
+        s->pg->touched = id;
+        if (mine > 0 && row.holder == shared->machine && row.fence == mine)
+                return 0;
+        if (row.holder != 0 && row.holder != shared->machine &&
+                row.machine_age < shared->lease_usec) {
+                r = say(s, STMT_LEASE_ASK, row.holder, id, e);
+                if (r == 0)
+                        r = txn_commit(&txn, e);
+                return r < 0 ? r : moved(id, e);
+        }
+        r = take_row(s, id, row.fence + 1, e);
+        if (r == 0)
+                r = txn_commit(&txn, e);
+        return r < 0 ? r : 1;
+}
+
+int store_lease_take(struct store *s, uint64_t id, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        if (!s->pg)
+                return 0;
+        do
+                r = take_once(s, id, e);
+        while (txn_again(s, &r, e));
+        return r;
+}
+
+static int drop_once(struct store *s, uint64_t id, uint64_t machine, struct err *e) {
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _query_ q = {};
+        int r = txn_begin(s, &txn, e);
+
+        /* What the row says is this machine's may be given up, whatever else is known of it. */
+        if (r == 0)
+                r = pg_lock(s, id, e);
+        if (r == 0)
+                r = query_begin(&q, s, STMT_LEASE_DROP, e);
+        if (r < 0)
+                return r;
+        s->pg->touched = id;
+        query_bind_u64(&q, id);
+        r = query_run(&q, e);
+        query_end(&q);
+        if (r == 0 && machine > 0)
+                r = say(s, STMT_LEASE_TELL, machine, id, e);
+        s->pg->given = true;
+        return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int store_lease_drop(struct store *s, uint64_t id, uint64_t machine, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        if (!s->pg)
+                return 0;
+        do
+                r = drop_once(s, id, machine, e);
+        while (txn_again(s, &r, e));
+        return r;
+}
+
+int pg_leases_release(struct store *s, struct err *e) {
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _query_ q = {};
+        int r = txn_begin(s, &txn, e);
+
+        if (r == 0)
+                r = query_begin(&q, s, STMT_LEASE_DROP_ALL, e);
+        if (r < 0)
+                return r;
+        r = query_run(&q, e);
+        query_end(&q);
+        return r < 0 ? r : txn_commit(&txn, e);
+}
