@@ -317,8 +317,8 @@ static void run_error(struct run *run, const struct confab_error *e) {
                 cli_complain(run->cli, "'confab update NAME --overflow shift' lets it drop old "
                                        "turns from what the "
                                        "model sees, 'confab rewind' takes turns back");
-        if (confab_error_is(e, CONFAB_BUSY) && !run->cli->json && takes(run->cli, "wait") &&
-                !cli_get(run->cli, "wait"))
+        if ((confab_error_is(e, CONFAB_BUSY) || confab_error_is(e, CONFAB_MOVED)) &&
+                !run->cli->json && takes(run->cli, "wait") && !cli_get(run->cli, "wait"))
                 cli_note(run->cli, "--wait waits until it is free");
 }
 

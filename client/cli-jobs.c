@@ -69,6 +69,9 @@ static bool ends_all(const struct confab_error *e) {
         static const char *const codes[] = {CONFAB_DISCONNECTED, CONFAB_SHUTDOWN, CONFAB_PROTOCOL,
                 CONFAB_NO_DAEMON, CONFAB_UNAVAILABLE};
 
+        /* The daemon's register is on a server that is away: it will come back. */
+        if (confab_error_is(e, CONFAB_UNAVAILABLE) && e->retry)
+                return false;
         for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
                 if (confab_error_is(e, codes[i]))
                         return true;

@@ -101,6 +101,7 @@ int cli_status_of(const struct confab_error *e) {
         } table[] = {
                 {CONFAB_NOT_FOUND, CLI_NOT_FOUND},
                 {CONFAB_BUSY, CLI_BUSY},
+                {CONFAB_MOVED, CLI_BUSY},
                 {CONFAB_CONFLICT, CLI_BUSY},
                 {CONFAB_EXISTS, CLI_BUSY},
                 {CONFAB_LIMIT, CLI_LIMIT},

@@ -53,7 +53,9 @@ struct confab;
 #define CONFAB_PERMISSION "permission"
 #define CONFAB_CANCELLED "cancelled"
 #define CONFAB_SHUTDOWN "shutdown"
-#define CONFAB_UNAVAILABLE "unavailable" /* the daemon cannot start */
+#define CONFAB_UNAVAILABLE                                                                         \
+        "unavailable"        /* the daemon cannot start, or can't reach its register's server */
+#define CONFAB_MOVED "moved" /* another machine holds the conversation, and is using it */
 #define CONFAB_NO_MEMORY "no_memory"
 #define CONFAB_SYSTEM "system"
 #define CONFAB_NO_DAEMON "no_daemon"       /* no daemon listens on the socket */

@@ -6,6 +6,9 @@ struct engine_options engine_options_of(const struct settings *s) {
         return (struct engine_options){
                 .model_path = s->model,
                 .state_dir = s->state,
+                .register_uri = s->store,
+                .register_wait_usec = s->store_timeout,
+                .lease_usec = s->lease_time,
                 .pool_size = s->pool_size,
                 .n_threads = (uint32_t)s->threads,
                 .context = (uint32_t)s->context,

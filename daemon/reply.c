@@ -66,7 +66,8 @@ void reply_error(struct peer *p, uint64_t id, const struct err *e) {
         error.code = proto_borrow(err_code_name(e->code));
         error.message = message;
         error.has_retry = true;
-        error.retry = err_may_pass(e);
+        /* A daemon that cannot start will not by itself. */
+        error.retry = err_may_pass(e) && !p->daemon->refusal;
         ev.kind_case = CONFAB__V1__EVENT__KIND_ERROR;
         ev.error = &error;
         reply_send(p, id, &ev, true);

@@ -3,11 +3,61 @@
 #include "base/err.h"
 #include "daemon/settings.h"
 #include "daemon/trusted.h"
+#include <string.h>
 
 static int no_model(const struct settings *s, struct err *e) {
         if (s->config)
                 return err_set(e, ERR_INVALID, "no model: put 'model = FILE' into %s", s->config);
         return err_set(e, ERR_INVALID, "no model: give --model FILE");
+}
+
+static int hex(char c) {
+        return c >= '0' && c <= '9'                 ? c - '0'
+               : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                    : -1;
+}
+
+/* Whether a part of a URI, in which characters may be written as %XX, has this word. */
+static bool has_word(const char *part, const char *word) {
+        for (const char *at = part; *at; at++) {
+                const char *s = at;
+                size_t n = 0;
+
+                while (word[n]) {
+                        bool coded = s[0] == '%' && hex(s[1]) >= 0 && hex(s[2]) >= 0;
+                        int c = coded ? hex(s[1]) << 4 | hex(s[2]) : (unsigned char)*s;
+
+                        if (c != word[n])
+                                break;
+                        s += coded ? 3 : 1;
+                        n++;
+                }
+                if (!word[n])
+                        return true;
+        }
+        return false;
+}
+
+/* A URI of libpq's, and no secret in it: settings are shown. */
+static int check_store(const char *uri, struct err *e) {
+        const char *authority, *end, *at;
+
+        if (!uri)
+                return 0;
+        authority = strncmp(uri, "postgresql://", 13) == 0 ? uri + 13
+                    : strncmp(uri, "postgres://", 11) == 0 ? uri + 11
+                                                           : NULL;
+        if (!authority)
+                return err_set(e, ERR_INVALID,
+                        "store: a URI that begins with postgresql:// is needed, as in "
+                        "postgresql://confab@/confab?host=/run/postgresql");
+        end = authority + strcspn(authority, "/?");
+        at = memchr(authority, '@', (size_t)(end - authority));
+        if ((at && memchr(authority, ':', (size_t)(at - authority))) || has_word(end, "password="))
+                return err_set(e, ERR_INVALID,
+                        "store: no password in settings, which are shown to administrators: name a "
+                        "file by ?passfile=FILE");
+        return 0;
 }
 
 /* Settings that only make sense together. */
@@ -21,5 +71,7 @@ int settings_check(const void *settings, struct err *e) {
                 return err_set(e, ERR_INVALID, "output-low must be less than output-high");
         if (s->output_high >= s->output_limit)
                 return err_set(e, ERR_INVALID, "output-high must be less than output-limit");
+        if (check_store(s->store, e) < 0)
+                return -ERR_INVALID;
         return trusted_parse(&trusted, s->trusted_users, e);
 }

@@ -32,6 +32,23 @@ const struct setting settings_table[] = {
         {"state", SETTING_TEXT, AT(state), .initial = "/var/lib/confab", .metavar = "DIR",
                 .help = "Folder of the register and the spill files; made with mode 0700 if "
                         "missing."},
+        {"store", SETTING_TEXT, AT(store), .metavar = "URI",
+                .help = "Keep the register on a PostgreSQL server, which several daemons with the "
+                        "same "
+                        "model may share, in place of a file in the state folder: "
+                        "postgresql://USER@HOST/DATABASE, as libpq takes it. Without a password: "
+                        "settings are shown to administrators; name a file by ?passfile=FILE. See "
+                        "cluster.md."},
+        {"store-timeout", SETTING_DURATION, AT(store_timeout), USEC / 10, 3600 * USEC, "10s",
+                .metavar = "TIME",
+                .help = "With store: how long requests wait for a server that does not answer, "
+                        "before "
+                        "they fail."},
+        {"lease-time", SETTING_DURATION, AT(lease_time), USEC, 3600 * USEC, "15s",
+                .metavar = "TIME",
+                .help = "With store: after so long without a sign of life other machines may take "
+                        "the "
+                        "conversations that this one holds. The same on all machines."},
         {"config", SETTING_TEXT, AT(config), .metavar = "FILE", .flag_only = true,
                 .help = "Read settings from this file first, then from the files FILE.d/*.conf by "
                         "their names."},

@@ -14,6 +14,8 @@ struct settings {
         char *socket_group, *admin_group;      /* likewise */
         char *defaults, *model_fingerprint;    /* likewise */
         char *chat_format, *trusted_users;     /* likewise */
+        char *store;                           /* likewise */
+        uint64_t store_timeout, lease_time;    /* usec */
         /* engine */
         uint64_t pool_size; /* 0: auto */
         uint64_t threads, context, kv_type, batch_tokens, prefill_share, max_active,

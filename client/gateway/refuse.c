@@ -117,6 +117,7 @@ static unsigned status_of(const struct err *e) {
                 return 404;
         case ERR_EXISTS:
         case ERR_CONFLICT:
+        case ERR_MOVED:
                 return 409;
         case ERR_TOO_LARGE:
                 return 413;

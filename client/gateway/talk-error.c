@@ -17,6 +17,7 @@ static const struct row {
         {CONFAB_NOT_FOUND, 404, 0, 0},
         {CONFAB_EXISTS, 409, 0, 0},
         {CONFAB_BUSY, 409, 0, 1},
+        {CONFAB_MOVED, 409, 0, 1},
         {CONFAB_CONFLICT, 409, 0, 1},
         {CONFAB_LIMIT, 429, 413, 1},
         {CONFAB_CONTEXT, 400, 0, 0},

@@ -95,9 +95,19 @@ enum engine_isa {
 struct engine_options {
         const char *model_path;
         const char *state_dir; /* made 0700 if missing: register.db, spill/ */
-        uint64_t pool_size;    /* bytes of the ledger; 0: auto */
-        uint32_t n_threads;    /* 0: all CPUs this process may use */
-        uint32_t context;      /* 0: the model's; more than the trained context is -ERR_INVALID */
+        /* A register on a server that several daemons share, as libpq takes it (postgresql://...), in place of
+         * register.db; NULL: none. Used only while opening, as the next two. */
+        const char *register_uri;
+        /* Where clients of other machines reach this one, or NULL. */
+        const char *machine_address;
+        uint64_t
+                register_wait_usec; /* how long is waited for a server that does not answer; 0: 10 s */
+        /* After so long without a sign of life others may take the conversations of this machine. The same on
+         * all; 0: 15 s. */
+        uint64_t lease_usec;
+        uint64_t pool_size; /* bytes of the ledger; 0: auto */
+        uint32_t n_threads; /* 0: all CPUs this process may use */
+        uint32_t context;   /* 0: the model's; more than the trained context is -ERR_INVALID */
         enum engine_kv kv_type;
         /* Tokens per step, prefill chunk included: 1 to ENGINE_MAX_BATCH. */
         uint32_t batch_tokens;

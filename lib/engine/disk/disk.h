@@ -18,6 +18,9 @@ struct disk *disk_free(struct disk *d);
 /* Opens the register (engine.store) and keeps other programs from writing. @fresh: it may be
  * missing or empty. Fails as store_open() and store_hold() do, or -ERR_SYS. */
 int register_open(struct engine *engine, const char *path, bool fresh, struct err *e);
+/* The same for engine.o.register_uri. @look: only to look at it (engine_look()). Fails as store_open_server() and
+ * store_look_server() do, or -ERR_SYS, -ERR_CORRUPT (the file of this machine's identity). */
+int register_open_server(struct engine *engine, bool look, struct err *e);
 /* Worker: after a call that wrote into the register, with its result @r. True: call it again,
  * because space was lacking and some was found, or because another program has the lock. @tries:
  * set to 0 before the first call. */

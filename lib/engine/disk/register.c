@@ -14,6 +14,7 @@
  * 2. Removed data disappears from the files. Soon after a Close or Rewind, and at the start (for
  *    what a crash left), a job cuts the log and gives back some free pages. One job serves all
  *    removals until then, and it is repeated until everything is done.
+ *    Where other daemons share the register, the same job looks every now and then for records that they have made loose.
  * 3. Other programs are kept from writing while the daemon runs (store_hold()). If one of them
  *    removed the log, this is logged once: nothing is lost, but each commit takes longer.
  */
@@ -21,10 +22,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "engine/disk/state.h"
 
 #define RESERVE_SIZE (256 << 10)
@@ -32,6 +35,11 @@
 #define ROOM_TRIES 8
 #define SCRUB_USEC 200000        /* after the first of several removals */
 #define SCRUB_AGAIN_USEC 1000000 /* if a reader or the disk prevents it */
+/* Of a register that is shared. */
+#define IDENTITY_SIZE 32 /* characters */
+#define REGISTER_WAIT_USEC 10000000
+#define LEASE_USEC 15000000
+#define LOOSE_USEC 10000000 /* between two looks for loose records */
 
 int register_find_prefix(struct engine *engine, uint64_t owner, const int32_t *tokens,
         const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e) {
@@ -50,6 +58,71 @@ static void make_reserve(struct engine *engine) {
                 return;
         if (fallocate(engine->disk->reserve_fd, 0, 0, RESERVE_SIZE) < 0)
                 (void)ftruncate(engine->disk->reserve_fd, 0);
+}
+
+/* This machine's identity for those who share a register with it: made once, kept with the spill files. A copy of
+ * the folder has the same: the register lets only the one that was opened last write. */
+static int read_identity(
+        struct engine *engine, bool make, char ret[IDENTITY_SIZE + 1], struct err *e) {
+        _cleanup_(freep) char *text = NULL;
+        uint8_t random[IDENTITY_SIZE / 2];
+        char path[4096];
+        size_t n;
+
+        snprintf(path, sizeof(path), "%s/machine", engine->state_dir);
+        if (access(path, F_OK) == 0) {
+                int r = file_read_all(path, 256, &text, &n, e);
+
+                if (r < 0)
+                        return r;
+                if (n != IDENTITY_SIZE + 1 || strspn(text, "0123456789abcdef") != IDENTITY_SIZE)
+                        return err_set(e, ERR_CORRUPT,
+                                "'%s' is not the identity of a machine: remove it to have a new "
+                                "one, "
+                                "which knows nothing of the spill files here",
+                                path);
+                memcpy(ret, text, IDENTITY_SIZE);
+                ret[IDENTITY_SIZE] = '\0';
+                return 0;
+        }
+        if (!make) {
+                strcpy(ret, "-");
+                return 0;
+        }
+        if (getrandom(random, sizeof(random), 0) != sizeof(random))
+                return err_set(e, ERR_SYS, "cannot draw an identity");
+        for (size_t i = 0; i < sizeof(random); i++)
+                snprintf(ret + 2 * i, 3, "%02x", random[i]);
+        ret[IDENTITY_SIZE] = '\n';
+        n = (size_t)file_replace(path, ret, IDENTITY_SIZE + 1, 0600, e);
+        ret[IDENTITY_SIZE] = '\0';
+        return (int)n;
+}
+
+static struct store_server server_of(
+        const struct engine *engine, const char *machine, const char *host) {
+        const struct engine_options *o = &engine->o;
+
+        return (struct store_server){.uri = o->register_uri,
+                .machine = machine,
+                .name = host,
+                .address = o->machine_address ? o->machine_address : "",
+                .wait_usec = o->register_wait_usec ? o->register_wait_usec : REGISTER_WAIT_USEC,
+                .lease_usec = o->lease_usec ? o->lease_usec : LEASE_USEC};
+}
+
+int register_open_server(struct engine *engine, bool look, struct err *e) {
+        char identity[IDENTITY_SIZE + 1], host[256] = "";
+        struct store_server server;
+        int r = read_identity(engine, !look, identity, e);
+
+        (void)gethostname(host, sizeof(host) - 1);
+        server = server_of(engine, identity, host);
+        if (r < 0)
+                return r;
+        engine->disk->t_loose = clock_monotonic_usec() + LOOSE_USEC;
+        return look ? store_look_server(&engine->store, &server, e)
+                    : store_open_server(&engine->store, &server, e);
 }
 
 int register_open(struct engine *engine, const char *path, bool fresh, struct err *e) {
@@ -151,8 +224,19 @@ void register_take_cuts(struct engine *engine) {
 
 /* --- removed data --- */
 
+/* Another machine has changed conversations of which memory lies here (lib/store/loose.c). */
+static void free_loose(struct engine *engine) {
+        struct store_gone gone = {0};
+
+        if (store_loose(engine->store, &gone, NULL) < 0)
+                return; /* the next time */
+        records_release(engine, &gone);
+        store_gone_deinit(&gone);
+}
+
 static void scrub_run(struct engine *engine, struct job *j) {
         j->r = store_scrub(engine->store, &j->err);
+        free_loose(engine);
         make_reserve(engine);
 }
 
@@ -190,6 +274,11 @@ uint64_t register_step(struct engine *engine) {
         struct job *j;
 
         tell_log_lost(engine);
+        if (engine->disk->t_loose > 0 && engine->disk->t_scrub == 0 && !engine->disk->scrubbing) {
+                engine->disk->t_scrub = engine->disk->t_loose;
+                engine->disk->t_loose =
+                        MAX(engine->disk->t_loose, clock_monotonic_usec()) + LOOSE_USEC;
+        }
         if (engine->disk->t_scrub == 0 || engine->disk->scrubbing || engine->stopping)
                 return UINT64_MAX;
         if (clock_monotonic_usec() < engine->disk->t_scrub)

@@ -9,6 +9,7 @@ struct disk {
         /* register.c, engine thread */
         int reserve_fd;
         uint64_t t_scrub;  /* when to scrub removed data; 0: there is none */
+        uint64_t t_loose;  /* when to look for loose records; 0: the register is not shared */
         bool scrubbing;    /* a scrub job is under way */
         bool scrub_failed; /* the last scrub failed, and this was logged */
         bool log_lost_told;

@@ -491,7 +491,9 @@ int write_link(struct engine *engine, struct write_job *writing, struct err *e) 
 
                 if (r < 0)
                         it->ok = false;
-                if (it->written && !it->ok)
+                /* When a server has gone away the register may know the record or not: the bytes stay until the
+                 * next start. */
+                if (it->written && !it->ok && r != -ERR_UNAVAILABLE)
                         (void)spill_release(engine->spill, &ref, NULL);
                 it->written = false;
         }

@@ -4,8 +4,8 @@
  *
  *      dispatch_request() ─→ verb.start(), if the verb has one; else
  *          ↓
- *      resolve       register: (owner, id or name) → row (I6)
- *          ↓
+ *      resolve       register: (owner, id or name) → row (I6) ←─┐ take it, if this machine does not hold it (5)
+ *          ↓      ───────────────────────────────────────────────┘
  *      find ──────→ load, if the conversation is not in RAM; or wait for the request that loads it
  *          ↓         │
  *      act() ←───────┘ wait for the conversation's I/O (2), or for a turn (4)
@@ -28,6 +28,8 @@
  *    It holds nothing there, so the conversation's memory may be evicted as if nobody waited. When
  *    the conversation is free, the first of its requests in the list goes on; no other verb gets in
  *    before it.
+ * 5. Where several daemons share the register, a conversation is in RAM only where it is held, and a row that says otherwise is
+ *    no row to go on with: lease.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +117,6 @@ static void log_admin(struct engine *engine, const struct request *request) {
 static void find(struct engine *engine, struct request *request);
 
 static void resolve_done(struct engine *engine, struct job *j);
-
 static void resolve(struct engine *engine, struct request *request) {
         account_look(request);
         request_submit(engine, request, resolve_run, resolve_done);
@@ -132,7 +133,10 @@ static void resolve_done(struct engine *engine, struct job *j) {
                 return;
         if (request->sc.owner != request->r.owner)
                 log_admin(engine, request);
-        find(engine, request);
+        if (request->sc.lease != STORE_LEASE_HELD)
+                lease_take(engine, request);
+        else
+                find(engine, request);
 }
 
 /* --- loading (1) --- */
@@ -163,6 +167,10 @@ static void load_run(struct engine *engine, struct job *j) {
         if (j->r < 0)
                 return;
         request->sc = request->reading.conv;
+        if (request->sc.lease != STORE_LEASE_HELD) {
+                j->r = err_set(&j->err, ERR_MOVED, "the conversation was taken by another machine");
+                return;
+        }
         if (request->sc.vocab != engine->vocab_hash) {
                 /* It can't be used, and nothing can take its place before the conversation is
                  * carried over. So it stays on disk, for the model that made it. */
@@ -311,7 +319,9 @@ static void load_done(struct engine *engine, struct job *j) {
         store_reading_deinit(&request->reading);
         charge_give(&request->charge, request->load_size);
         request->load_size = 0;
-        if (j->r < 0)
+        if (j->r == -ERR_MOVED)
+                lease_take(engine, request); /* another machine was faster */
+        else if (j->r < 0)
                 fail(engine, request, &j->err);
         else
                 take_conv(engine, request, c);
@@ -340,15 +350,6 @@ static void find(struct engine *engine, struct request *request) {
 }
 
 /* --- taking turns (4) --- */
-
-static bool turn_waits(struct engine *engine, uint64_t conv) {
-        struct list *it, *turns = desk_turns(engine);
-
-        list_for_each (it, turns)
-                if (list_entry(it, struct request, link)->sc.id == conv)
-                        return true;
-        return false;
-}
 
 static void wait_for_turn(struct engine *engine, struct request *request) {
         struct conv *c = request->conv;
@@ -422,7 +423,7 @@ static int act_alone(struct engine *engine, struct request *request, struct err 
         int r;
 
         if (c->busy || (c->n_forks > 0 && verb->hold != HOLD_FORKS) ||
-                (!request->has_turn && turn_waits(engine, c->id))) {
+                (!request->has_turn && desk_turn_waits(engine, c->id))) {
                 if (!request->r.wait || !verb->may_wait)
                         return err_set(e, ERR_BUSY, "another request holds the conversation");
                 wait_for_turn(engine, request);

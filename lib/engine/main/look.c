@@ -21,12 +21,15 @@
 #include "kern/kern.h"
 #include "engine/main/main.h"
 
+/* @path: NULL for a register on a server. */
 static int read_register(struct engine *engine, const char *path, struct err *e) {
         struct err why;
-        int r = store_open_readonly(&engine->store, path, &why);
+        int r = path ? store_open_readonly(&engine->store, path, &why)
+                     : register_open_server(engine, true, &why);
 
         if (r == -ERR_STATE) {
-                engine->front->register_state = ENGINE_REGISTER_OLD;
+                /* A server without tables gets them at the first start. */
+                engine->front->register_state = path ? ENGINE_REGISTER_OLD : ENGINE_REGISTER_NONE;
                 return 0;
         }
         if (r < 0 && e)
@@ -54,6 +57,8 @@ static int look_at_register(struct engine *engine, struct err *e) {
                 engine->front->register_state = ENGINE_REGISTER_BUSY;
                 return 0;
         }
+        if (engine->o.register_uri)
+                return read_register(engine, NULL, e);
         snprintf(path, sizeof(path), "%s/register.db", engine->state_dir);
         r = engine_check_register(path, spill_dir, e);
         if (r < 0)

@@ -15,6 +15,8 @@ struct front {
         struct spill_options looked_meters;  /* what it remembers of codecs */
         struct spill_choice looked_choice;
 
+        struct leases *leases; /* lease.c */
+
         pthread_t thread;
         bool thread_started;
         struct event_node *stopped; /* the last event, made beforehand */
@@ -57,6 +59,18 @@ void dispatch_ready(struct engine *engine);
 /* Go on with requests that waited for their turn on a conversation and have it now; end those that
  * were cancelled. Once in each round of the engine thread. */
 void dispatch_turns(struct engine *engine);
+
+/* --- lease.c: conversations that move between machines --- */
+
+/* NULL without memory. */
+struct leases *leases_new(void);
+struct leases *leases_free(struct leases *l);
+/* From now on hear what other machines want. Once the register is open. */
+void leases_listen(struct engine *engine);
+/* The request's row says that its conversation is not held here: take it, and make the request ready; or fail. */
+void lease_take(struct engine *engine, struct request *request);
+/* Give up what others want, and go on with requests that wait. As watch_step(). */
+uint64_t lease_step(struct engine *engine);
 
 /* --- open.c --- */
 

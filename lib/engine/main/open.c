@@ -25,6 +25,8 @@ static int open_parts(struct engine *engine, struct err *e) {
                 r = state_open_spill(engine, e);
         if (r == 0)
                 r = io_start(engine, e);
+        if (r == 0)
+                leases_listen(engine);
         if (r == 0 && thread_start(&engine->front->thread, NULL, thread_main, engine) != 0)
                 r = err_set(e, ERR_NOMEM, "cannot start the engine thread");
         if (r == 0)
@@ -78,8 +80,9 @@ static int new_parts(struct engine *engine, struct err *e) {
         engine->workers = workers_new();
         engine->disk = disk_new();
         engine->verbs = verb_state_new();
-        if (!engine->model_path || !engine->state_dir || !engine->budget || !engine->bell ||
-                !engine->workers || !engine->disk || !engine->verbs)
+        if (!engine->front->leases || !engine->model_path || !engine->state_dir ||
+                !engine->budget || !engine->bell || !engine->workers || !engine->disk ||
+                !engine->verbs)
                 return err_set(e, ERR_NOMEM, "no memory for the engine");
         r = outbox_new(&engine->outbox, engine, e);
         if (r == 0)
@@ -111,6 +114,7 @@ int engine_new(struct engine **ret, const struct engine_options *o, struct err *
         }
         pthread_mutex_init(&engine->front->lock, NULL);
         engine->front->lock_fd = -1;
+        engine->front->leases = leases_new();
         engine->o = *o;
         engine->model_path = strdup(o->model_path);
         engine->state_dir = strdup(o->state_dir);
@@ -137,6 +141,7 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         engine->o.progress = NULL; /* these options belong to the caller */
         engine->o.fingerprint = engine->o.chat_format = NULL;
+        engine->o.register_uri = engine->o.machine_address = NULL;
         if (r < 0) {
                 engine_free(engine);
                 return r;
@@ -174,6 +179,7 @@ struct engine *engine_free(struct engine *engine) {
                 codec_remember(engine);
         spill_free(engine->spill);
         store_free(engine->store);
+        leases_free(f->leases);
         disk_free(engine->disk);
         workers_free(engine->workers);
         chat_free(engine->chat);

@@ -154,7 +154,8 @@ int state_open_register(struct engine *engine, struct err *e) {
         if (r < 0)
                 return r;
         backup_sweep(engine);
-        return open_store(engine, path, spill_dir, e);
+        return engine->o.register_uri ? register_open_server(engine, false, e)
+                                      : open_store(engine, path, spill_dir, e);
 }
 
 int state_open_spill(struct engine *engine, struct err *e) {

@@ -125,6 +125,7 @@ void *thread_main(void *arg) {
                 due = MIN(due, drain_step(engine));
                 due = MIN(due, check_step(engine));
                 due = MIN(due, grow_spare(engine, sched_busy_size(engine)));
+                due = MIN(due, lease_step(engine));
                 due = MIN(due, register_step(engine));
                 due = MIN(due, codec_step(engine));
                 atomic_fetch_add(&engine->heartbeat, 1);

@@ -516,6 +516,15 @@ struct list *desk_turns(struct engine *engine) {
         return &engine->desk->turns;
 }
 
+bool desk_turn_waits(struct engine *engine, uint64_t conv) {
+        struct list *it, *turns = desk_turns(engine);
+
+        list_for_each (it, turns)
+                if (list_entry(it, struct request, link)->sc.id == conv)
+                        return true;
+        return false;
+}
+
 /* --- while a request is in flight --- */
 
 void engine_cancel(struct engine *engine, uint64_t handle) {

@@ -138,9 +138,10 @@ struct request {
         struct credit *credit;    /* pays for its other events (continue) */
         struct conv_load load;    /* of its conversation */
         bool has_turn;            /* it waited for its turn, and the turn has come */
-        uint64_t t_submitted;     /* clock_monotonic_usec() */
-        bool told;                /* the journal has its error already */
-        struct store_conv sc;     /* the conversation's row: filled by jobs */
+        uint64_t t_wanted;    /* since when it wants what another machine holds; 0: it does not */
+        uint64_t t_submitted; /* clock_monotonic_usec() */
+        bool told;            /* the journal has its error already */
+        struct store_conv sc; /* the conversation's row: filled by jobs */
         struct store_reading reading;
         size_t load_size; /* bytes charged for `reading` */
         struct noted noted;
@@ -214,6 +215,8 @@ size_t desk_n_working(struct engine *engine, bool cancel);
 bool desk_awaits(struct engine *engine, uint64_t owner);
 /* The list of requests that wait for their turn on a conversation; they hold nothing. */
 struct list *desk_turns(struct engine *engine);
+/* Whether one of them waits for this conversation. */
+bool desk_turn_waits(struct engine *engine, uint64_t conv);
 
 /* --- account.c: limits on tokens --- */
 

@@ -88,7 +88,8 @@ void commit_stored(struct engine *engine, struct request *request, uint32_t n) {
 }
 
 void commit_failed(struct conv *c, int r) {
-        c->stale = c->stale || r == -ERR_STATE;
+        /* Moved, or nobody knows what the register has (lib/store/pg-lease.c). */
+        c->stale = c->stale || r == -ERR_STATE || r == -ERR_MOVED || r == -ERR_UNAVAILABLE;
 }
 
 void commit_measure(struct engine *engine, const struct request *request) {

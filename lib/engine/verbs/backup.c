@@ -142,20 +142,20 @@ static int put_manifest(
 /* Room for two copies of the register as it is, and for what is written meanwhile. */
 static int begin(struct engine *engine, struct backing *x, struct err *e) {
         char path[4096];
-        struct stat st;
+        uint64_t size;
         int r;
 
         x->created_usec = clock_realtime_usec();
         x->slice = malloc(BACKUP_SLICE);
         if (!x->slice)
                 return err_set(e, ERR_NOMEM, "no memory for a backup");
-        (void)snprintf(path, sizeof(path), "%s/register.db", engine->state_dir);
-        if (stat(path, &st) < 0)
-                return err_set(e, ERR_SYS, "cannot look at '%s'", path);
+        r = store_size(engine->store, &size, e);
+        if (r < 0)
+                return r;
         x->fd = transfer_open_unnamed(engine, e);
         if (x->fd < 0)
                 return x->fd;
-        r = backup_take_room(engine, x, 2 * (uint64_t)st.st_size, e);
+        r = backup_take_room(engine, x, 2 * size, e);
         if (r < 0)
                 return r;
         backup_sweep(engine);

@@ -181,18 +181,12 @@ static int open_checker(struct engine *engine, struct request *request, struct e
                 .stop_arg = request};
         struct checking *x = checking_of(request);
         uint64_t n, size = 0;
-        char path[4096];
-        struct stat st;
-        int r;
+        int r = store_size(engine->store, &x->register_size, e);
 
-        /* Not opened here: closing it would drop the locks of the connections. */
-        (void)snprintf(path, sizeof(path), "%s/register.db", engine->state_dir);
-        if (stat(path, &st) < 0)
-                return err_set(e, ERR_SYS, "cannot look at '%s'", path);
-        r = store_checker_new(&x->checker, engine->store, &o, e);
+        if (r == 0)
+                r = store_checker_new(&x->checker, engine->store, &o, e);
         if (r == 0)
                 r = store_checker_total(x->checker, &n, &size, e);
-        x->register_size = (uint64_t)st.st_size;
         x->total = x->register_size + size;
         x->stage = REGISTER;
         return r;

@@ -60,7 +60,7 @@ static uint64_t due_of(struct engine *engine, const struct store_throwaway *t) {
         if (!c || c->t_idle == 0)
                 return t->due_usec;
         idle = now - MIN(now, c->t_idle);
-        return idle >= after ? t->due_usec : clock_realtime_usec() + after - idle;
+        return idle >= after ? t->due_usec : store_now_usec(engine->store) + after - idle;
 }
 
 static void close_it(struct engine *engine, struct sweep *w, uint64_t id, uint64_t owner) {
@@ -86,7 +86,7 @@ static void close_it(struct engine *engine, struct sweep *w, uint64_t id, uint64
 static void look_run(struct engine *engine, struct job *j) {
         struct sweep *w = sweep_of(j);
 
-        w->now = clock_realtime_usec();
+        w->now = store_now_usec(engine->store);
         w->n = 0;
         if (w->too_many)
                 j->r = store_throwaways_beyond(engine->store, engine->o.max_throwaways_per_owner,
@@ -99,7 +99,7 @@ static void look(struct engine *engine, struct sweep *w);
 
 /* The page was looked at: go on with the next one, or sleep. */
 static void go_on(struct engine *engine, struct sweep *w, bool more) {
-        uint64_t now = clock_realtime_usec(), wait = w->next > now ? w->next - now : 0;
+        uint64_t now = store_now_usec(engine->store), wait = w->next > now ? w->next - now : 0;
 
         if (more) {
                 w->after = w->page[w->n - 1];

@@ -38,6 +38,7 @@ void life_start(struct life *l) {
         l->stopped = false;
         l->most_pool = l->o.pool_size;
         l->o.state_dir = l->dir;
+        l->o.register_uri = l->uri[0] ? l->uri : NULL;
         if (engine_open(&l->en, &l->o, &e) < 0)
                 life_fail(l, "open", "engine_open: %s", e.msg);
         /* One without a conversation was forgotten, and has another number now. */

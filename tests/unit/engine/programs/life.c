@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "life.h"
 #include "store/store.h"
+#include "util/server-uri.h"
 
 /* --- what is said --- */
 
@@ -500,15 +501,26 @@ static void found(void *arg, const struct store_finding *f) {
 }
 
 /* The register by itself is in order. */
+static int open_register(struct life *l, struct store **ret, struct err *e) {
+        const struct store_server server = {.uri = l->uri,
+                .machine = "-",
+                .name = "",
+                .address = "",
+                .wait_usec = 60000000,
+                .lease_usec = 60000000};
+        char path[300];
+
+        snprintf(path, sizeof(path), "%s/register.db", l->dir);
+        return l->uri[0] ? store_look_server(ret, &server, e) : store_open_readonly(ret, path, e);
+}
+
 static void check_register(struct life *l) {
         struct store_census census;
         struct store *s = NULL;
-        char path[300];
         struct err e;
         size_t n = 0;
 
-        snprintf(path, sizeof(path), "%s/register.db", l->dir);
-        if (store_open_readonly(&s, path, &e) < 0 || store_check(s, found, l, &census, &e) < 0)
+        if (open_register(l, &s, &e) < 0 || store_check(s, found, l, &census, &e) < 0)
                 life_fail(l, "register", "%s", e.msg);
         for (size_t i = 0; i < N_SLOTS; i++)
                 n += l->m[i].id != 0;
@@ -614,6 +626,18 @@ static struct engine_options options_of(struct life *l) {
         return o;
 }
 
+/* A schema for each program: the folder is used again. */
+static void choose_register(struct life *l) {
+        static unsigned n;
+        const char *uri;
+        char name[64];
+
+        snprintf(name, sizeof(name), "%d_%u", (int)getpid(), ++n);
+        uri = server_uri(name);
+        if (uri)
+                snprintf(l->uri, sizeof(l->uri), "%s", uri);
+}
+
 void life_run(const struct program *p, const struct setting *s, struct tally *tally,
         void (*failed)(const struct outcome *o) __attribute__((noreturn))) {
         struct life *l = calloc(1, sizeof(*l));
@@ -625,6 +649,7 @@ void life_run(const struct program *p, const struct setting *s, struct tally *ta
         l->tally = tally;
         l->failed = failed;
         snprintf(l->dir, sizeof(l->dir), "%s/state", s->dir);
+        choose_register(l);
         life_remove_dir(l->dir);
         l->o = options_of(l);
         l->blocks = SAFE_POOL + p->opt[OPT_POOL];

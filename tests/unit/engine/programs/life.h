@@ -80,6 +80,7 @@ struct life {
         void (*failed)(const struct outcome *o) __attribute__((noreturn));
         size_t at; /* operation under way */
         char dir[256];
+        char uri[512]; /* of the register, on a server; empty: a file */
         struct engine *en;
         struct engine_options o;
         uint64_t next_handle;
