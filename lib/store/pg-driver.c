@@ -17,7 +17,8 @@
  *     removes links to memory of the old ones on all machines, in the same transaction; the records that are loose by it are
  *     freed by the machine that has their bytes (store_loose()).
  *  6. Statements are prepared when they are first used on a connection, and their values travel in binary. A result is
- *     here as a whole before its first row is looked at, so queries may be nested.
+ *     here as a whole before its first row is looked at, so queries may be nested. It takes as much memory as what is read of it,
+ *     beside what the caller was admitted for.
  *  7. What was removed is gone from the tables, but stays in files of the server until it vacuums them and recycles its log:
  *     store_scrub() has nothing to do there.
  */

@@ -41,17 +41,18 @@ static uint64_t lease_of(struct pg_shared *shared, uint64_t id, bool *ret_lost) 
 
         pthread_mutex_lock(&shared->lock);
         v = (uintptr_t)map_get_u64(shared->leases, id);
+        *ret_lost = v & 1 || (v == 0 && shared->forgets);
         pthread_mutex_unlock(&shared->lock);
-        *ret_lost = v & 1;
         return v & 1 ? 0 : v >> 1;
 }
 
-/* Without memory for it the conversation is one that was never held: it is taken again when it is changed. */
+/* Without memory for it the conversation is one that was never held, so from then on nothing is taken without being asked for: it may
+ * have been lost (rule 4). */
 static void set_lease(struct pg_shared *shared, uint64_t id, uint64_t fence, bool lost) {
         pthread_mutex_lock(&shared->lock);
         (void)map_remove_u64(shared->leases, id);
-        if (fence > 0)
-                (void)map_add_u64(shared->leases, id, lease_value(fence, lost), NULL);
+        if (fence > 0 && map_add_u64(shared->leases, id, lease_value(fence, lost), NULL) < 0)
+                shared->forgets = true;
         pthread_mutex_unlock(&shared->lock);
 }
 
@@ -227,14 +228,18 @@ int store_lease_take(struct store *s, uint64_t id, struct err *e) {
 
 static int drop_once(struct store *s, uint64_t id, uint64_t machine, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
+        struct row row = {};
         _query_ q = {};
         int r = txn_begin(s, &txn, e);
 
         /* What the row says is this machine's may be given up, whatever else is known of it. */
-        if (r == 0)
-                r = pg_lock(s, id, e);
-        if (r == 0)
-                r = query_begin(&q, s, STMT_LEASE_DROP, e);
+        if (r == 0 && store_id_possible(id))
+                r = lock_row(s, id, &row, e);
+        if (r > 0 && row.holder != 0 && row.holder != s->pg->shared->machine)
+                r = moved(id, e);
+        if (r <= 0)
+                return r;
+        r = query_begin(&q, s, STMT_LEASE_DROP, e);
         if (r < 0)
                 return r;
         s->pg->touched = id;

@@ -366,6 +366,9 @@ const char *const pg_stmt_sql[STMT_N] = {
         [STMT_LEASE_TAKE] = "UPDATE conversation SET holder = @machine, fence = ?2 WHERE id = ?1",
         [STMT_LEASE_DROP] = "UPDATE conversation SET holder = NULL WHERE id = ? "
                             "AND holder = @machine",
+        /* What another machine has put in the turn's place meanwhile has a chain of its own. */
+        [STMT_CHAIN_SET] =
+                "UPDATE turn SET chain = ? WHERE conversation = ? AND n = ? AND chain IS NULL",
         /* To machine ?1, about conversation ?2 (pg-keeper.c hears it). */
         [STMT_LEASE_ASK] =
                 "SELECT pg_notify(" CHANNEL ", 'want ' || CAST(?2 AS bigint) || ' @machine')",

@@ -19,6 +19,7 @@ struct pg_shared {
         uint64_t txn;                    /* the last number; the writing connection's lock */
         atomic_int_fast64_t clock_ahead; /* the server's clock less ours, microseconds */
         pthread_mutex_t lock;            /* of leases */
+        bool forgets;                    /* under the lock: there was no memory for one of them */
         struct map *leases;              /* by id: lease_value() */
         struct pg_keeper *keeper;        /* pg-keeper.c, owned */
 };

@@ -220,8 +220,8 @@ struct store_listener {
 };
 /* From now on; NULL: no more (no call is under way when this returns). Of a file nothing is ever said. */
 void store_listen(struct store *s, const struct store_listener *listener);
-/* Give it up, between two turns. @machine: who wants it is told; 0: nobody. It has to be taken before it is changed
- * again. */
+/* Give up a conversation, between two turns, also one of which nobody knows what became of the last transaction. @machine: who wants
+ * it is told; 0: nobody. It has to be taken before it is changed again. -ERR_MOVED: another machine holds it. */
 int store_lease_drop(struct store *s, uint64_t id, uint64_t machine, struct err *e);
 /* Records of this machine that another one has removed the last link of: to be freed by the caller. Of a file none. */
 struct store_gone;

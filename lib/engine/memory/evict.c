@@ -71,7 +71,7 @@ static void evict_done(struct engine *engine, struct job *j) {
         struct eviction *ev = writing->maker;
         struct conv *c = writing->c;
 
-        if (j->r < 0)
+        if (j->r < 0 && j->r != -ERR_MOVED) /* another machine has it now: nothing is lost */
                 event_log(engine, ENGINE_LOG_HOUSEKEEPING, c ? c->owner : OWNER_ANY, c ? c->id : 0,
                         &j->err);
         write_finish(engine, writing);

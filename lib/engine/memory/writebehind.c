@@ -58,7 +58,10 @@ static void link_done(struct engine *engine, struct job *j) {
         struct write_job *writing = container_of(j, struct write_job, job);
         struct conv *c = writing->c;
 
-        if (j->r < 0)
+        /* Another machine has it now (main/lease.c): what was written is given back, and what is here is old. */
+        if (j->r == -ERR_MOVED && c)
+                c->stale = true;
+        else if (j->r < 0 && j->r != -ERR_MOVED)
                 event_log(engine, ENGINE_LOG_HOUSEKEEPING, c ? c->owner : OWNER_ANY, c ? c->id : 0,
                         &j->err);
         write_finish(engine, writing);
