@@ -533,7 +533,8 @@ def test_no_daemon_yet(r, page):
 # docs/http.md, "Errors".
 CODES = [
     (400, 'invalid'), (400, 'state'), (400, 'unsupported'), (400, 'context_length_exceeded'), (400, 'format'), (403, 'permission'),
-    (404, 'not_found'), (409, 'busy'), (409, 'conflict'), (409, 'exists'), (413, 'limit'), (422, 'corrupt'), (429, 'limit'), (499, 'cancelled'),
+    (404, 'not_found'), (409, 'busy'), (409, 'moved'), (409, 'conflict'), (409, 'exists'), (413, 'limit'), (422, 'corrupt'), (429, 'limit'),
+    (499, 'cancelled'),
     (500, 'corrupt'), (500, 'system'), (502, 'protocol'), (503, 'no_daemon'), (503, 'disconnected'), (503, 'shutdown'), (503, 'unavailable'),
     (503, 'no_memory')]
 

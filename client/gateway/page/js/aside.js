@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A question on top of a conversation that leaves nothing behind: it is asked of a fork, which goes when the dialog does. If the page dies before, the fork
+// A question that leaves nothing behind: it is asked of a fork, which goes when the dialog does. If the page dies before, the fork
 // closes itself after a while, since nobody uses it.
 import {Sentences} from './announce.js';
 import {call, conversationPath, post} from './api.js';

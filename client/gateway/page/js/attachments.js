@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text files in a message. The model reads them as a person would: a line with the name, the text, a line that ends it. The page folds them. Pure.
+// Text files in a message, as the model reads them: a line with the name, the text, a line that ends it. The page folds them. Pure.
 
 const OPEN = /^<file name="([^"\n]*)">$/;
 const CLOSE = '</file>';

@@ -15,7 +15,7 @@ const MOST_WORDS = 1500;
 const WORDS = /(\s*)([\p{L}\p{N}_]+|\S|$)/gu;
 
 /**
- * What differs between two texts: for each of them pieces {text, only}, which make the text; `only` are words that the other has not in
+ * What differs between two texts: of each, pieces {text, only}, which make the text; `only` are words that the other has not in
  * this order. Null if a text has more than 1,500 words.
  */
 export function diffWords(a, b) {

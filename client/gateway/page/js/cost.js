@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the next prompt will cost, before it is sent: its new tokens, and where the memory of those before it lies. New tokens are those of the text, as
+// What the next prompt will cost: its new tokens, and where the memory of those before it lies. New tokens are those of the text, as
 // the daemon counts them, and what the template writes around it, which is learned from the last message of the conversation.
 import {call, get} from './api.js';
 

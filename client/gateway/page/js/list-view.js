@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The list of conversations. Rows have one height and only those in view (and a few around them) are elements, so 10,000 conversations scroll as
+// The list of conversations. Rows have one height and only those in view and a few more are elements, so 10,000 conversations scroll as
 // ten do. Branches of one family are one row, that of the branch used last; searching shows every hit by itself.
 import {call} from './api.js';
 import {errorNote} from './dialogs.js';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Puts the page together: the list, the conversation that is open, the panel, the strip; addresses, keys, and what each action does. An address is #/ (a
+// Puts the page together: list, open conversation, panel, strip; addresses, keys, and what each action does. An address is #/ (a
 // new conversation), #/c/ID or #/c/ID/TURN, with /m/MODEL in front where there are several daemons.
 import {askAside} from './aside.js';
 import {ApiError, call, conversationPath, getModel, patch, post, setModel, setToken, takeToken} from './api.js';

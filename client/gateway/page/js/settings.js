@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is set for a conversation: what it is called, its tags, how replies are sampled, what happens at the end of the context, the text of the
+// What is set for a conversation: its name, tags, sampling, the end of the context, the text of the
 // system. The first ones are the conversation's; another text of the system makes another conversation, since everything behind it is read anew.
 import {call, conversationPath, get, patch, post} from './api.js';
 import {dialog, note} from './dialogs.js';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One turn: who, what was said (its parts), what can be done with it, and below a reply its memory line. The content is built once; `update` puts
+// One turn: who, what was said (its parts), what can be done with it; below a reply its memory line. The content is built once; `update` puts
 // the rest in order when the daemon has told it, so nothing on the screen moves.
 import {plainText} from '../render/text-view.js';
 import {PartsView, resultsView} from '../render/part-view.js';

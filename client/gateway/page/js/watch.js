@@ -3,7 +3,7 @@
 //
 //     connecting ──first notice──▶ live ──the stream ends──▶ offline (no gateway) or waiting (no daemon) ──▶ connecting ...
 //
-// Where a stream breaks, the next goes on behind the last notice. Notices that are lost are said to be (`list_again`): then the list is read anew.
+// Where a stream breaks, the next goes on behind the last notice. If notices are lost (`list_again`), the list is read anew.
 // A browser has six connections to a host for all its tabs: one that nobody sees gives its own up, until it is looked at, as soon as another tab watches.
 import {ApiError, stream} from './api.js';
 import {store} from './store.js';

@@ -233,6 +233,8 @@ export default {
 		'not_found.do': 'Es wurde geschlossen oder gehört jemand anderem. Beginne ein neues.',
 		busy: 'In diesem Gespräch wird gerade eine Antwort geschrieben.',
 		'busy.do': 'Warte ihr Ende ab, oder halte sie an.',
+		moved: 'Eine andere Maschine benutzt es gerade.',
+		'moved.do': 'Versuche es gleich noch einmal.',
 		conflict: 'Das Gespräch hat sich inzwischen geändert.',
 		'conflict.do': 'Gezeigt wird, was jetzt da ist; sende die Nachricht noch einmal, wenn sie noch passt.',
 		exists: 'Ein Gespräch dieses Namens gibt es schon.',

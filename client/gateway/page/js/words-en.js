@@ -233,6 +233,8 @@ export default {
 		'not_found.do': 'It was closed, or belongs to another user. Begin a new one.',
 		busy: 'A reply is being written in this conversation.',
 		'busy.do': 'Wait for its end, or stop it.',
+		moved: 'Another machine has it in use.',
+		'moved.do': 'Try again in a moment.',
 		conflict: 'The conversation has changed meanwhile.',
 		'conflict.do': 'What is there now is shown; send your message again if it still fits.',
 		exists: 'There is a conversation of this name already.',

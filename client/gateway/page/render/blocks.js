@@ -246,7 +246,7 @@ function rowOf(cells, marks, head = false) {
 	return marks.map((mark, i) => ({kind: 'cell', head, text: cells[i] ?? '', align: ALIGNS[mark[0] + mark.at(-1)], closed: true}));
 }
 
-/** What is to be shown of a block of text: without a last line that may still become the head of a table, and healed while it grows. */
+/** What is shown of a block of text: without a last line that may still become the head of a table, and healed while it grows. */
 export function shownText({final, text, last}) {
 	if (final || text.length > LONGEST_HEALED)
 		return text;

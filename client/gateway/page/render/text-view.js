@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A text of Markdown that may grow. Its blocks (blocks.js) are compared with what is drawn: what is final is never looked at again, and of
+// Markdown that may grow. Its blocks (blocks.js) are compared with what is drawn: what is final is never looked at again, and of
 // what is open only what changed is put in. Long texts are shown in part first, and drawn in steps so that the page stays awake.
 import {button, h} from '../js/dom.js';
 import {bytes} from '../js/format.js';
