@@ -32,7 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import container
 
 # What the packages need to run, so that apt needs no network.
-NEEDED = ['libedit2', 'libjansson4', 'liblz4-1', 'libprotobuf-c1', 'libsodium23', 'libsqlite3-0']
+NEEDED = ['libedit2', 'libjansson4', 'liblz4-1', 'libpq5', 'libprotobuf-c1', 'libsodium23', 'libsqlite3-0']
 LIBEVENT = {'bookworm': 'libevent-core-2.1-7'}
 ANY_LIBEVENT = 'libevent-core-2.1-7t64'
 # Those that need no Python, which a bare Debian has not.
