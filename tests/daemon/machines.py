@@ -581,6 +581,24 @@ def stopped(folder, server):
         pair.warned.append('is held by another machine') # memory that it was about to write to disk
 
 
+def taken_and_left(folder, server):
+    """What another machine had while this one stood still, and has given up since, is read anew here, at the first try."""
+    with Pair(folder, server, 'left', **{'lease-time': '1s'}) as pair:
+        pair.one.run('open', 'trip')
+        pair.one.talk('say', 'trip', 'Hello.', *options(1), again=True)
+        pair.one.process.send_signal(signal.SIGSTOP)
+        # Not asked for it, so that nothing tells the holder but the register.
+        await_that('its lease ends', lambda: server.sql(
+            'SELECT 1 FROM machine WHERE seen_usec < extract(epoch FROM clock_timestamp()) * 1000000 - 1500000', pair.schema))
+        pair.two.talk('say', 'trip', 'You are away.', *options(2), again=True)
+        pair.two.stop() # an orderly end: nobody holds it
+        pair.one.process.send_signal(signal.SIGCONT)
+        pair.one.talk('say', 'trip', 'I am back.', *options(3))
+        pair.two.start()
+        said = messages(pair.as_alone('trip'))
+        need(said == ['Hello.', 'You are away.', 'I am back.'], f'{said}')
+
+
 # --- 6, 7: the server dies, or stands still ---
 
 class Talkers:
@@ -887,7 +905,7 @@ def settings(folder, server):
 
 
 # Each lane is a thread: most of them wait most of the time.
-LANES = [[moves, at_once, users, backup], [in_use, killed, copied, stopped, settings], [server_dies], [standby]]
+LANES = [[moves, at_once, users, backup], [in_use, killed, copied, stopped, taken_and_left, settings], [server_dies], [standby]]
 
 
 def run_lane(folder, server, cases):
