@@ -96,10 +96,8 @@ struct engine_options {
         const char *model_path;
         const char *state_dir; /* made 0700 if missing: register.db, spill/ */
         /* A register on a server that several daemons share, as libpq takes it (postgresql://...), in place of
-         * register.db; NULL: none. Used only while opening, as the next two. */
+         * register.db; NULL: none. Used only while opening. */
         const char *register_uri;
-        /* Where clients of other machines reach this one, or NULL. */
-        const char *machine_address;
         uint64_t
                 register_wait_usec; /* how long is waited for a server that does not answer; 0: 10 s */
         /* After so long without a sign of life others may take the conversations of this machine. The same on

@@ -707,7 +707,7 @@ static int conv_delete_once(
         if (r < 0)
                 return r;
         if (s->pg)
-                s->pg->removed = true;
+                pg_removed(s);
         r = txn_commit(&txn, e);
         if (r < 0)
                 return r;

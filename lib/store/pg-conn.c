@@ -302,7 +302,6 @@ struct pg_shared *pg_shared_free(struct pg_shared *shared) {
         free(shared->uri);
         free(shared->machine_id);
         free(shared->name);
-        free(shared->address);
         free(shared);
         return NULL;
 }

@@ -134,6 +134,10 @@ void pg_made(struct store *s, uint64_t id) {
         s->pg->fence = 1;
 }
 
+void pg_removed(struct store *s) {
+        s->pg->removed = true;
+}
+
 static void forget(struct pg *pg) {
         pg->touched = pg->fence = 0;
         pg->removed = pg->given = false;

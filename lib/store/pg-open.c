@@ -78,14 +78,29 @@ static int new_shared(struct pg_shared **ret, const struct store_server *o, stru
         shared->uri = strdup(o->uri);
         shared->machine_id = strdup(o->machine);
         shared->name = strdup(o->name);
-        shared->address = strdup(o->address);
         r = map_new(&shared->leases, e);
-        if (r == 0 && (!shared->uri || !shared->machine_id || !shared->name || !shared->address))
+        if (r == 0 && (!shared->uri || !shared->machine_id || !shared->name))
                 r = err_set(e, ERR_NOMEM, "no memory for the register");
         if (r < 0)
                 pg_shared_free(shared);
         else
                 *ret = shared;
+        return r;
+}
+
+/* The first one, which owns what the others share. */
+static int new_server(
+        struct store **ret, const struct store_server *o, bool writes, struct err *e) {
+        struct pg_shared *shared = NULL;
+        int r = new_shared(&shared, o, e);
+
+        if (r < 0)
+                return r;
+        r = new_store(ret, shared, writes, e);
+        if (r < 0)
+                pg_shared_free(shared);
+        else
+                (*ret)->pg->owns_shared = true;
         return r;
 }
 
@@ -143,16 +158,16 @@ static int ask(struct pg *pg, const char *sql, const char *const *texts, int n, 
 
 static int enter_machine(struct pg *pg, struct err *e) {
         struct pg_shared *shared = pg->shared;
-        const char *texts[] = {shared->machine_id, shared->name, shared->address};
+        const char *texts[] = {shared->machine_id, shared->name};
         char number[24];
         const char *row[] = {number};
         int64_t got[2];
         int r = ask(pg,
-                "INSERT INTO machine (id, name, address, seen_usec) VALUES ($1, $2, $3, "
+                "INSERT INTO machine (id, name, seen_usec) VALUES ($1, $2, "
                 "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)) "
-                "ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, "
-                "seen_usec = excluded.seen_usec, draining = false RETURNING number",
-                texts, 3, got, e);
+                "ON CONFLICT (id) DO UPDATE SET name = excluded.name, "
+                "seen_usec = excluded.seen_usec RETURNING number",
+                texts, 2, got, e);
 
         if (r < 0)
                 return r;
@@ -200,20 +215,12 @@ static int set_up_waiting(struct pg *pg, struct err *e) {
 
 int store_open_server(struct store **ret, const struct store_server *o, struct err *e) {
         _cleanup_(store_freep) struct store *s = NULL;
-        struct pg_shared *shared = NULL;
-        int r = new_shared(&shared, o, e);
+        int r = new_server(&s, o, true, e);
 
-        if (r < 0)
-                return r;
-        r = new_store(&s, shared, true, e);
-        if (r < 0) {
-                pg_shared_free(shared);
-                return r;
-        }
-        s->pg->owns_shared = true;
-        r = set_up_waiting(s->pg, e);
         if (r == 0)
-                r = pg_keeper_start(shared, e);
+                r = set_up_waiting(s->pg, e);
+        if (r == 0)
+                r = pg_keeper_start(s->pg->shared, e);
         if (r == 0)
                 r = pg_connect_reader(&s->reader, s, e);
         if (r == 0)
@@ -235,19 +242,11 @@ static int find_machine(struct pg *pg, struct err *e) {
 
 int store_look_server(struct store **ret, const struct store_server *o, struct err *e) {
         _cleanup_(store_freep) struct store *s = NULL;
-        struct pg_shared *shared = NULL;
         int64_t version = 0;
-        int r = new_shared(&shared, o, e);
+        int r = new_server(&s, o, false, e);
 
-        if (r < 0)
-                return r;
-        r = new_store(&s, shared, false, e);
-        if (r < 0) {
-                pg_shared_free(shared);
-                return r;
-        }
-        s->pg->owns_shared = true;
-        r = pg_ready(s->pg, e);
+        if (r == 0)
+                r = pg_ready(s->pg, e);
         if (r == 0)
                 r = read_version(s->pg, &version, e);
         if (r == 0 && version == 0)
@@ -280,10 +279,6 @@ int pg_size(struct store *s, uint64_t *ret, struct err *e) {
 void store_listen(struct store *s, const struct store_listener *listener) {
         if (s->pg && s->pg->shared->keeper)
                 pg_keeper_listen(s->pg->shared->keeper, listener);
-}
-
-bool store_is_shared(const struct store *s) {
-        return s->pg;
 }
 
 void pg_close(struct store *s) {

@@ -35,6 +35,7 @@
  *    words_row() gives the text, as in SQLite's index. SEARCH_REMOVE needs the place alone.
  */
 #include "store/pg.h"
+#include "store/stmt-columns.h"
 
 #define MINE "machine = @machine"
 /* Parameters of pages that mean nothing to a statement. */
@@ -52,12 +53,6 @@
         "m.number = holder AND m.seen_usec > CAST(extract(epoch FROM clock_timestamp()) * "        \
         "1000000 AS bigint) - 60000000))"
 
-#define SHAPE_COLUMNS "block_tokens, memory_classes, memory_window, memory_chunk"
-#define CONV_COLUMNS                                                                               \
-        "id, uid, name, parent, fork_pos, revision, n_tokens, n_turns, created_usec, "             \
-        "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
-        "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
-        "logit_bias, n_published, private_memory, gap_first, gap_past, overflow, " SHAPE_COLUMNS
 #define CONV_REST                                                                                  \
         "coalesce(octet_length(tools), 0), coalesce((SELECT role IN ('user', 'tool') "             \
         "FROM turn WHERE conversation = id AND n = n_turns - 1), false), pinned"
@@ -74,9 +69,6 @@
         "SELECT " CONV_COLUMNS ", " CONV_REST ", " DISK_SIZE                                       \
         " FROM (SELECT tag AS tagged, owner AS tagged_owner, conversation AS tagged_id, "          \
         "updated_usec AS tagged_usec FROM tag) t JOIN conversation c ON c.id = tagged_id "
-#define RECORD_COLUMNS                                                                             \
-        "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
-        "r.token_hash, r.uid, r.private"
 #define DUE "updated_usec + expires_after * 1000000"
 #define RECLAIMED                                                                                  \
         "SELECT c.id, c.updated_usec FROM on_disk d JOIN conversation c ON c.id = d.conversation " \

@@ -37,8 +37,7 @@ const char pg_tables[] =
 
         "CREATE TABLE machine (number bigint PRIMARY KEY DEFAULT nextval('machine_number'),"
         " id text COLLATE \"C\" NOT NULL UNIQUE, name text COLLATE \"C\","
-        " address text COLLATE \"C\" NOT NULL DEFAULT '', seen_usec bigint NOT NULL,"
-        " draining boolean NOT NULL DEFAULT false);"
+        " seen_usec bigint NOT NULL);"
         "CREATE TABLE machine_txn (machine bigint PRIMARY KEY REFERENCES machine (number),"
         " incarnation bigint NOT NULL, txn bigint NOT NULL);"
 

@@ -13,7 +13,7 @@
 /* What the connections of one store have in common. */
 struct pg_shared {
         char *uri; /* owned, as the strings below */
-        char *machine_id, *name, *address;
+        char *machine_id, *name;
         uint64_t wait_usec, lease_usec;
         uint64_t machine, incarnation;   /* this daemon's; 0: not entered yet */
         uint64_t txn;                    /* the last number; the writing connection's lock */
@@ -48,10 +48,10 @@ struct pg {
         bool again;       /* what failed may work at once */
         uint64_t t_first; /* when the call failed first; 0: it has not */
         unsigned n_tries;
-        /* store_bound(). */
+        /* Of a search that has a bound (prefix.c): statements that are left. */
         bool bounded;
         uint64_t n_left;
-        uint64_t received; /* bytes of rows since store_pg_received() was asked */
+        uint64_t received; /* bytes of results, of what is checked in slices (check-slices.c) */
 };
 
 /* A statement that is used. */
@@ -103,6 +103,8 @@ int pg_own(struct store *s, uint64_t id, struct err *e);
 int pg_lock(struct store *s, uint64_t id, struct err *e);
 /* Conversation @id is new, and held from the start. */
 void pg_made(struct store *s, uint64_t id);
+/* The conversation that the transaction changes is removed by it. */
+void pg_removed(struct store *s);
 /* The transaction is committed, or not, or nobody knows (@known false). */
 void pg_leases_committed(struct pg *pg);
 void pg_leases_dropped(struct pg *pg, bool known);

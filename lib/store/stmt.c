@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The SQL of all statements, as SQLite has it. What PostgreSQL has in its place is in pg-stmt.c. */
-#include "store/store-private.h"
+#include "store/stmt-columns.h"
 
-#define SHAPE_COLUMNS "block_tokens, memory_classes, memory_window, memory_chunk"
-#define CONV_COLUMNS                                                                               \
-        "id, uid, name, parent, fork_pos, revision, n_tokens, n_turns, created_usec, "             \
-        "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
-        "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
-        "logit_bias, n_published, private_memory, gap_first, gap_past, overflow, " SHAPE_COLUMNS
 /* Behind these in every SELECT: bytes of the definitions of tools; whether its last turn waits for a
  * reply; whether its memory is pinned, which no new row is (so none inherits it). */
 #define CONV_REST                                                                                  \
@@ -23,15 +17,8 @@
         "SELECT " CONV_COLUMNS ", " CONV_REST ", " DISK_SIZE                                       \
         " FROM (SELECT tag AS tagged, owner AS tagged_owner, conversation AS tagged_id, "          \
         "updated_usec AS tagged_usec FROM tag) CROSS JOIN conversation c ON c.id = tagged_id "
-#define TURN_COLUMNS "n, role, first, past, finish, created_usec"
 /* In place of a turn's extra where only its presence matters. */
 #define HAS_EXTRA "CASE WHEN extra IS NULL THEN NULL ELSE '' END"
-#define FIGURES_COLUMNS                                                                            \
-        "model, seed, n_prompt, n_ram, n_disk, n_shared, n_computed, n_generated, queued_usec, "   \
-        "restore_usec, prefill_usec, decode_usec"
-#define RECORD_COLUMNS                                                                             \
-        "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
-        "r.token_hash, r.uid, r.private"
 
 #define LINK_CUT                                                                                   \
         "DELETE FROM link WHERE conversation = ?1 AND block >= ?2 AND (class <> 2 OR block >= ?3)"

@@ -189,9 +189,8 @@ struct store_server {
         const char *uri; /* as libpq takes it: postgresql://... */
         const char *
                 machine; /* identity of this machine, the same after a restart, of no other one: 1 to 64 printable bytes */
-        const char *name;    /* what people call it: the host's name */
-        const char *address; /* where clients of other machines reach it, or "" */
-        uint64_t wait_usec;  /* how long calls wait for a server that does not answer */
+        const char *name;   /* what people call it: the host's name */
+        uint64_t wait_usec; /* how long calls wait for a server that does not answer */
         /* After so long without a sign of life others may take what this machine holds. The same on all. */
         uint64_t lease_usec;
 };
@@ -202,8 +201,6 @@ int store_open_server(struct store **ret, const struct store_server *o, struct e
 /* For programs that only look: connects, and sees that the register can be read. It is machine @o->machine's, if that was ever
  * entered, but does not enter it: a daemon that runs is not disturbed. Writing calls fail. -ERR_STATE: there are no tables yet. */
 int store_look_server(struct store **ret, const struct store_server *o, struct err *e);
-/* Whether several daemons may share this register. */
-bool store_is_shared(const struct store *s);
 /* Now, in microseconds since 1970, by the clock that is the same for all who share the register. */
 uint64_t store_now_usec(struct store *s);
 /* Take a conversation that nobody else holds, or whose holder has given no sign of life for lease_usec. 0: it was held here,

@@ -66,7 +66,7 @@ static int read_identity(
         struct engine *engine, bool make, char ret[IDENTITY_SIZE + 1], struct err *e) {
         _cleanup_(freep) char *text = NULL;
         uint8_t random[IDENTITY_SIZE / 2];
-        char path[4096];
+        char path[4096], line[IDENTITY_SIZE + 2];
         size_t n;
 
         snprintf(path, sizeof(path), "%s/machine", engine->state_dir);
@@ -93,10 +93,8 @@ static int read_identity(
                 return err_set(e, ERR_SYS, "cannot draw an identity");
         for (size_t i = 0; i < sizeof(random); i++)
                 snprintf(ret + 2 * i, 3, "%02x", random[i]);
-        ret[IDENTITY_SIZE] = '\n';
-        n = (size_t)file_replace(path, ret, IDENTITY_SIZE + 1, 0600, e);
-        ret[IDENTITY_SIZE] = '\0';
-        return (int)n;
+        snprintf(line, sizeof(line), "%s\n", ret);
+        return file_replace(path, line, IDENTITY_SIZE + 1, 0600, e);
 }
 
 static struct store_server server_of(
@@ -106,7 +104,6 @@ static struct store_server server_of(
         return (struct store_server){.uri = o->register_uri,
                 .machine = machine,
                 .name = host,
-                .address = o->machine_address ? o->machine_address : "",
                 .wait_usec = o->register_wait_usec ? o->register_wait_usec : REGISTER_WAIT_USEC,
                 .lease_usec = o->lease_usec ? o->lease_usec : LEASE_USEC};
 }
@@ -274,6 +271,7 @@ uint64_t register_step(struct engine *engine) {
         struct job *j;
 
         tell_log_lost(engine);
+        /* What others have made loose is looked for by the same job, from time to time. */
         if (engine->disk->t_loose > 0 && engine->disk->t_scrub == 0 && !engine->disk->scrubbing) {
                 engine->disk->t_scrub = engine->disk->t_loose;
                 engine->disk->t_loose =

@@ -141,7 +141,7 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         engine->o.progress = NULL; /* these options belong to the caller */
         engine->o.fingerprint = engine->o.chat_format = NULL;
-        engine->o.register_uri = engine->o.machine_address = NULL;
+        engine->o.register_uri = NULL;
         if (r < 0) {
                 engine_free(engine);
                 return r;

@@ -47,7 +47,6 @@ static inline int fixture_open_machine(
         const struct store_server server = {.uri = f->uri,
                 .machine = machine,
                 .name = "host",
-                .address = "",
                 .wait_usec = 20000000,
                 .lease_usec = lease_usec};
 

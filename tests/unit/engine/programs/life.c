@@ -505,7 +505,6 @@ static int open_register(struct life *l, struct store **ret, struct err *e) {
         const struct store_server server = {.uri = l->uri,
                 .machine = "-",
                 .name = "",
-                .address = "",
                 .wait_usec = 60000000,
                 .lease_usec = 60000000};
         char path[300];
