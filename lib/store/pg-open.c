@@ -106,7 +106,7 @@ static int new_server(
 
 /* --- the register --- */
 
-/* The version that there is; 0: there are no tables. */
+/* The version that there is, not a newer one; 0: there are no tables. */
 static int read_version(struct pg *pg, int64_t *ret, struct err *e) {
         PGresult *result = NULL;
         int r = pg_exec(
@@ -126,19 +126,27 @@ static int read_version(struct pg *pg, int64_t *ret, struct err *e) {
                 return r;
         *ret = pg_number(result, 0);
         PQclear(result);
-        if (*ret == pg_schema_version)
+        if (*ret >= 1 && *ret <= pg_schema_version)
                 return 0;
         return err_set(e, ERR_UNSUPPORTED,
                 "the register in PostgreSQL has version %" PRId64 ", this confab knows version %d",
                 *ret, pg_schema_version);
 }
 
-/* Makes the tables if there are none. */
+/* Makes the tables if there are none, and brings older ones up to date. In a transaction that holds others back. */
 static int make_tables(struct pg *pg, struct err *e) {
         int64_t version = 0;
+        char sql[64];
         int r = read_version(pg, &version, e);
 
-        return r == 0 && version == 0 ? pg_exec(pg, pg_tables, NULL, e) : r;
+        if (r < 0 || version == pg_schema_version)
+                return r;
+        if (version == 0)
+                return pg_exec(pg, pg_tables, NULL, e);
+        for (int64_t v = version; r == 0 && v < pg_schema_version; v++)
+                r = pg_exec(pg, pg_migrations[v], NULL, e);
+        snprintf(sql, sizeof(sql), "UPDATE confab SET version = %d", pg_schema_version);
+        return r < 0 ? r : pg_exec(pg, sql, NULL, e);
 }
 
 /* The statement with texts as parameters; its one row of two numbers. */

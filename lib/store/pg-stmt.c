@@ -331,6 +331,12 @@ const char *const pg_stmt_sql[STMT_N] = {
                 "t.conversation = c.id AND NOT EXISTS (SELECT 1 FROM search s "
                 "WHERE s.place = (c.id << 24) + t.n + 1))",
 
+        /* On any machine's disk. */
+        [STMT_MEMORY_HAS] = "SELECT 1 FROM record r WHERE machine IN (SELECT number FROM machine) "
+                            "AND uid = ? AND token_hash = ? AND private = 0 AND block = ? "
+                            "AND n_tokens = ? AND class = ? AND EXISTS (SELECT 1 FROM link l "
+                            "WHERE l.record = r.id) LIMIT 1",
+
         /* Tenants, quotas and use. */
         [STMT_TENANT_INSERT] = "INSERT INTO tenant (uid, label) VALUES (?,?) RETURNING number",
         [STMT_TENANT_UNUSED] =

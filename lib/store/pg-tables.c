@@ -14,17 +14,25 @@
  * 7. Table search has no foreign key, since a place is both a conversation and a turn: whoever removes turns removes their
  *    words. Its GIN index has no pending list (fastupdate), which a search would have to read through.
  *
- * A schema change is a higher pg_schema_version, a migration in the driver, and here what it leads to. Table confab has the
- * version, in one row.
+ * A schema change is a higher pg_schema_version, an entry in pg_migrations, and here what it leads to. Table confab has the
+ * version, in one row. The daemon that connects first brings the tables up to date; those of the version before that still run
+ * must know of the change nothing, or be stopped first: docs/CHANGELOG.md says which.
  */
 #include "store/pg.h"
 
-#define VERSION 1
+#define VERSION 2
 #define DIGITS_OF(x) #x
 #define DIGITS(x) DIGITS_OF(x)
 #define VERSION_TEXT DIGITS(VERSION)
 
+/* Secrets of owners (secret.c): new in version 2. */
+#define PG_SECRET "CREATE TABLE secret (owner bigint PRIMARY KEY, secret bytea NOT NULL);"
+
 const int pg_schema_version = VERSION;
+
+const char *const pg_migrations[VERSION] = {
+        [1] = PG_SECRET,
+};
 
 const char pg_tables[] =
         "CREATE TABLE confab (version bigint NOT NULL);"
@@ -140,7 +148,7 @@ const char pg_tables[] =
         " n_conversations bigint NOT NULL DEFAULT 0, n_tokens bigint NOT NULL DEFAULT 0,"
         " day bigint NOT NULL DEFAULT 0, day_tokens bigint NOT NULL DEFAULT 0);"
 
-        "CREATE TABLE search (place bigint PRIMARY KEY, words tsvector NOT NULL);"
+        PG_SECRET "CREATE TABLE search (place bigint PRIMARY KEY, words tsvector NOT NULL);"
         "CREATE INDEX search_words ON search USING gin (words) WITH (fastupdate = off);"
 
         "CREATE FUNCTION tag_follows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"

@@ -66,6 +66,8 @@ extern const char *const pg_stmt_sql[STMT_N];
 /* All tables of a new register, and their version (pg-tables.c). */
 extern const char pg_tables[];
 extern const int pg_schema_version;
+/* pg_migrations[v] makes of version v the version behind it; v from 1. */
+extern const char *const pg_migrations[];
 extern const struct store_driver pg_driver;
 
 /* --- pg-conn.c: connections --- */

@@ -252,6 +252,8 @@ static const char *const migrations[] = {
         " WHEN new.n_tokens <> old.n_tokens BEGIN"
         " UPDATE usage SET n_tokens = n_tokens + new.n_tokens - old.n_tokens"
         " WHERE owner = new.uid; END;",
+        /* 11: secrets of owners (secret.c). */
+        ("CREATE TABLE secret (owner INTEGER PRIMARY KEY, secret BLOB NOT NULL) STRICT;"),
 };
 
 /* turn_hash() for the migration. */

@@ -381,6 +381,14 @@ static const char *const stmt_sql[STMT_N] = {
                 "t.conversation = c.id AND NOT EXISTS (SELECT 1 FROM search_docsize d "
                 "WHERE d.id = (c.id << 24) + t.n + 1))",
         [STMT_METER_SET] = "INSERT OR REPLACE INTO meter (name, value) VALUES (?,?)",
+        [STMT_SECRET_GET] = "SELECT secret FROM secret WHERE owner = ?",
+        [STMT_SECRET_ENTER] = "INSERT INTO secret (owner, secret) VALUES (?,?) "
+                              "ON CONFLICT DO NOTHING",
+        [STMT_SECRET_FORGET] = "DELETE FROM secret WHERE owner >> 32 <> 0 AND NOT EXISTS "
+                               "(SELECT 1 FROM tenant WHERE number = owner >> 32)",
+        [STMT_MEMORY_HAS] = "SELECT 1 FROM record r WHERE uid = ? AND token_hash = ? "
+                            "AND private = 0 AND block = ? AND n_tokens = ? AND class = ? "
+                            "AND EXISTS (SELECT 1 FROM link l WHERE l.record = r.id) LIMIT 1",
         [STMT_TENANT_FIND] = "SELECT number FROM tenant WHERE uid = ? AND label = ?",
         [STMT_TENANT_COUNT] = "SELECT count(*) FROM tenant WHERE uid = ?",
         [STMT_TENANT_INSERT] = "INSERT INTO tenant (uid, label) VALUES (?,?)",

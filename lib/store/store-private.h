@@ -153,6 +153,10 @@ enum store_stmt {
         STMT_LIST_HELD,
         STMT_METER_GET,
         STMT_METER_SET,
+        STMT_SECRET_GET,
+        STMT_SECRET_ENTER,
+        STMT_SECRET_FORGET,
+        STMT_MEMORY_HAS,
         STMT_TENANT_FIND,
         STMT_TENANT_COUNT,
         STMT_TENANT_INSERT,
@@ -504,6 +508,8 @@ int links_copy(struct store *s, uint64_t from, const struct store_conv *to, uint
 /* Only the first @n_tokens memory tokens of @c are left. */
 int links_shorten(struct store *s, const struct store_conv *c, uint32_t n_tokens,
         struct store_gone *gone, struct err *e);
+/* Secrets of tenants that are not there any more go. In a transaction. */
+int secrets_forget(struct store *s, struct err *e);
 int meters_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);
 /* Remove links of @id: of states from @from_state on, of others from block @from_block on. Records
  * without further links go to @gone. @cut: STMT_LINK_CUT, on all machines that share the register: the tokens are

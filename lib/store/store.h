@@ -635,6 +635,14 @@ int store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *na
 int store_read_head(struct store *s, uint64_t owner, uint64_t id, uint32_t n_turns,
         store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
 
+enum { STORE_SECRET_SIZE = 32 };
+/* The secret of @owner, drawn with the first call: the same for all who share the register, and no other owner's. Any thread. */
+int store_secret(struct store *s, uint64_t owner, uint8_t ret[STORE_SECRET_SIZE], struct err *e);
+/* 1 if some conversation links memory that @owner pays for, is not private, and is that of @cell (class, index, n_tokens,
+ * token_hash), on any machine; else 0. */
+int store_has_memory(
+        struct store *s, uint64_t owner, const struct store_record *cell, struct err *e);
+
 /* Memory of a prefix that some conversation has on disk. */
 struct store_prefix {
         /* By class, owned, [n] each; NULL without such a class. records[c][i] is cell i of attention, or

@@ -102,6 +102,7 @@ const char store_tables[] =
         "CREATE INDEX turn_no_chain ON turn (conversation) WHERE chain IS NULL;"
         /* words_open() fills it. */
         WORDS_CREATE "CREATE INDEX conversation_parent ON conversation (parent) WHERE parent > 0;"
+        "CREATE TABLE secret (owner INTEGER PRIMARY KEY, secret BLOB NOT NULL) STRICT;"
         "CREATE TABLE quota ("
         " kind TEXT NOT NULL CHECK (kind IN ('user', 'group', 'tenants', 'tenant')),"
         " number INTEGER NOT NULL, label TEXT NOT NULL, name TEXT NOT NULL, value INTEGER,"

@@ -218,6 +218,8 @@ static int tenants_forget_once(struct store *s, struct err *e) {
 
         if (r == 0)
                 r = forget_unused(s, e);
+        if (r == 0)
+                r = secrets_forget(s, e);
         return r < 0 ? r : txn_commit(&txn, e);
 }
 
@@ -271,6 +273,8 @@ static int tenants_forget_of_once(struct store *s, uint32_t uid, uint32_t number
         for (size_t i = 0; r == 0 && i < unused.n; i++)
                 if (!is_among(unused.v[i], keep, n_keep))
                         r = remove_tenant(s, unused.v[i], e);
+        if (r == 0)
+                r = secrets_forget(s, e);
         return r < 0 ? r : txn_commit(&txn, e);
 }
 

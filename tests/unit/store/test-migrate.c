@@ -149,7 +149,7 @@ static void test_content_stays(void **state) {
         make_version_1(f);
         fixture_sql(f, content);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 11);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.id, 3);
         assert_int_equal(c.revision, 5);
@@ -196,10 +196,10 @@ static void test_version_2(void **state) {
         fixture_sql(f, version_2);
         fixture_sql(f, content_2);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 11);
         /* It is told once: by the open that did it. */
         assert_int_equal(store_migrated_from(f->s, &now), 2);
-        assert_int_equal(now, 10);
+        assert_int_equal(now, 11);
         fixture_reopen(f);
         assert_int_equal(store_migrated_from(f->s, &now), 0);
         expect_found(f, 1000, "again", 3);
@@ -237,7 +237,7 @@ static void test_version_3(void **state) {
         fixture_sql(f, content_2);
         fixture_sql(f, version_3);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 11);
         expect_found(f, 1000, "again", 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.n_tokens, 5);
@@ -286,7 +286,7 @@ static void test_version_4(void **state) {
                        " WHERE id = 3; UPDATE turn SET finish = 'length' WHERE n = 1;"
                        "UPDATE turn SET text = x'ff00' WHERE n = 2;");
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 11);
         expect_found(f, 1000, "hello", 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.tools_size, 0);
@@ -375,7 +375,7 @@ static void test_version_5(void **state) {
                 (long long)hash64(tokens, sizeof(tokens), 0), hex, (long long)hash);
         fixture_sql(f, sql);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 11);
         expect_found(f, 1000, "x", 3);
         fixture_expect_sound(f);
         assert_int_equal(store_conv_get(f->s, 1000, 3, NULL, &c, &f->e), 0);
@@ -430,7 +430,7 @@ static void test_version_6(void **state) {
         fixture_sql(f, version_5);
         fixture_sql(f, version_6);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 11);
         expect_found(f, 1000, "hell", 3);
         fixture_expect_sound(f);
         assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
@@ -526,7 +526,7 @@ static void test_version_7(void **state) {
         fixture_sql(f, version_7);
         fixture_sql(f, "UPDATE conversation SET title = 'Work', expires_after = 9 WHERE id = 3");
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 11);
         expect_found(f, 1000, "hell", 3);
         fixture_expect_sound(f);
         assert_int_equal(fixture_count(f, "SELECT count(*) FROM conversation WHERE pinned"), 0);
@@ -566,7 +566,7 @@ static void test_version_9(void **state) {
         fixture_sql(f, version_7);
         fixture_sql(f, version_9);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 10);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 11);
         fixture_expect_sound(f);
         assert_int_equal(store_usage(f->s, 1000, &u, &f->e), 0);
         assert_int_equal(u.n_conversations, 2);
