@@ -192,6 +192,11 @@ int spill_inspect(struct spill *s, const struct fingerprint *fingerprint,
 int spill_read_stored(struct spill *s, const struct fingerprint *fingerprint,
         const struct spill_ref *ref, const struct spill_meta *meta, void *dst, struct err *e);
 
+/* Check and decode a record that came from elsewhere: data[0..size) as spill_read_stored() has given it, here or in a store of the same
+ * model on another machine. @dst and errors as spill_read(); in no file is looked. */
+int spill_unpack(struct spill *s, const struct spill_meta *meta, const void *data, size_t size,
+        void *dst, size_t dst_size, struct err *e);
+
 /* --- writing --- */
 
 /* A block to be written. */

@@ -101,6 +101,42 @@ static void test_padding(void **state) {
         assert_int_equal(get(d, 0, NULL), 0);
 }
 
+/* Records that came from elsewhere: each bit, each length, and what is asked for in place of it. */
+static void test_unpacked(void **state) {
+        struct damage *d = *state;
+        struct spill *s = d->t.s;
+
+        for (uint32_t i = 0; i < 2; i++) {
+                struct spill_meta m = meta_of(i), other = meta_of(2);
+                size_t n = d->ref[i].stored_size, payload_end = i == 0 ? 128 + BLOCK : n - 4096;
+                static uint8_t stored[2 * BLOCK];
+                struct err e;
+
+                assert_true(n + 4096 <= sizeof(stored));
+                memset(stored, 0, sizeof(stored));
+                assert_int_equal(
+                        spill_read_stored(s, &d->t.options.fingerprint, &d->ref[i], &m, stored, &e),
+                        0);
+                assert_int_equal(spill_unpack(s, &m, stored, n, back, BLOCK, &e), 0);
+                fill(raw, BLOCK, i == 0 ? RANDOM : FLOATS, i);
+                assert_memory_equal(raw, back, BLOCK);
+                assert_int_equal(spill_unpack(s, &other, stored, n, back, BLOCK, &e), -ERR_CORRUPT);
+                assert_int_equal(spill_unpack(s, &m, stored, n, back, BLOCK - 1, &e), -ERR_CORRUPT);
+                assert_int_equal(
+                        spill_unpack(s, &m, stored, n + 4096, back, BLOCK, &e), -ERR_CORRUPT);
+                for (size_t size = 0; size < n; size += size < 256 ? 1 : 501)
+                        assert_int_equal(
+                                spill_unpack(s, &m, stored, size, back, BLOCK, &e), -ERR_CORRUPT);
+                for (size_t bit = 0; bit < 8 * payload_end; bit += bit < 8 * 192 ? 1 : 1009) {
+                        stored[bit / 8] ^= (uint8_t)(1 << bit % 8);
+                        assert_int_equal(
+                                spill_unpack(s, &m, stored, n, back, BLOCK, &e), -ERR_CORRUPT);
+                        stored[bit / 8] ^= (uint8_t)(1 << bit % 8);
+                }
+                assert_int_equal(spill_unpack(s, &m, stored, n, back, BLOCK, &e), 0);
+        }
+}
+
 static void test_cut_files(void **state) {
         struct damage *d = *state;
 
@@ -181,6 +217,7 @@ static void test_files_that_vanish(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 T(test_flipped_bits),
+                T(test_unpacked),
                 T(test_padding),
                 T(test_cut_files),
                 T(test_swapped_and_foreign_records),
