@@ -6,12 +6,12 @@
 CONFAB_BUILD_PACKAGES=(
         gcc libc6-dev meson ninja-build pkg-config python3 libevent-dev libprotobuf-c-dev
         protobuf-c-compiler protobuf-compiler liblz4-dev libsystemd-dev libsqlite3-dev libpq-dev
-        libxxhash-dev libsodium-dev libedit-dev libjansson-dev)
+        libhiredis-dev libssl-dev libxxhash-dev libsodium-dev libedit-dev libjansson-dev)
 # What tools/quickstart shows besides, and its test with it.
 CONFAB_QUICKSTART_PACKAGES=(curl)
 # What the page of confab-gateway shows Markdown, code and mathematics with; it shows plain text without.
 CONFAB_PAGE_PACKAGES=(libjs-markdown-it node-dompurify libjs-highlight.js libjs-katex)
-CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" "${CONFAB_PAGE_PACKAGES[@]}" postgresql libcmocka-dev clang clang-format libclang-rt-14-dev llvm
+CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" "${CONFAB_PAGE_PACKAGES[@]}" postgresql redis-server openssl libcmocka-dev clang clang-format libclang-rt-14-dev llvm
         sqlite3 git python3-jinja2 python3-protobuf chromium chromium-headless-shell chromium-driver python3-selenium fonts-dejavu-core
         man-db mandoc bash-completion zsh fish python3-pyte)
 # What tools/package takes besides CONFAB_BUILD_PACKAGES (tools/debian/control names both).
