@@ -103,6 +103,17 @@ struct engine_options {
         /* After so long without a sign of life others may take the conversations of this machine. The same on
          * all; 0: 15 s. */
         uint64_t lease_usec;
+        /* Valkey or Redis, where machines that share a register find each other's memory. Strings are used only while
+         * opening. */
+        struct engine_remote_options {
+                const char *uri;                       /* lib/remote/remote.h; NULL: none */
+                const char *user, *password, *ca_file; /* NULL: none */
+                uint64_t timeout_usec;                 /* how long a server may say nothing */
+                uint32_t keep_sec;    /* how long memory stays there without being used */
+                uint32_t write_share; /* percent of the time that memory is sent there, 1 to 100 */
+                uint64_t writes_per_day; /* bytes; 0: no limit */
+                bool always; /* tests: read what is there, even if computing it is faster */
+        } remote;
         uint64_t pool_size; /* bytes of the ledger; 0: auto */
         uint32_t n_threads; /* 0: all CPUs this process may use */
         uint32_t context;   /* 0: the model's; more than the trained context is -ERR_INVALID */
@@ -160,6 +171,7 @@ struct engine_options {
                 .max_tenants_per_user = 10000,                                                     \
                 .max_requests_per_owner = 64,                                                      \
                 .max_queued = 1024,                                                                \
+                .remote = {.timeout_usec = 1000000, .keep_sec = 7 * 86400, .write_share = 25},     \
                 .disk_floor = 256u << 20,                                                          \
                 .spill_delay_ms = 1000,                                                            \
                 .spill_codec = UINT32_MAX,                                                         \
@@ -725,6 +737,7 @@ struct engine_view {
         enum engine_register register_state;
         uint64_t n_conversations;  /* READ only */
         struct engine_codec codec; /* for new memory; no limit is looked at */
+        struct err remote; /* why the remote store can't be used; ERR_NONE: it can, or there is none */
 };
 /* Only of an engine that engine_look() made. */
 void engine_view(struct engine *engine, struct engine_view *ret);
@@ -846,6 +859,8 @@ enum engine_log {
         ENGINE_LOG_RECORD_DAMAGED,   /* found when it was read; it has been forgotten */
         ENGINE_LOG_SPILL_FAILS,      /* memory cannot be written; once until it works again */
         ENGINE_LOG_SPILL_WORKS,      /* it works again */
+        ENGINE_LOG_REMOTE_FAILS,     /* the remote store can't be used; once until it can again */
+        ENGINE_LOG_REMOTE_WORKS,     /* it can again */
         ENGINE_LOG_USER_DISK,        /* the owner's own limit of disk refused memory */
         ENGINE_LOG_IMPORT_COLD,      /* an import was taken without its memory */
         ENGINE_LOG_WAITS,            /* a request waits for memory of the system */

@@ -14,6 +14,7 @@
  *      run       places, steps, prompts, generation
  *      request   a request from its arrival to its last event
  *      memory    the memory of conversations: eviction, write-behind, restoring, sharing, edits
+ *      far       memory outside of this machine
  *      disk      the register's room, spill records, writing blocks
  *      conv      conversations in RAM
  *      io        the I/O workers, events, notices, waking the engine thread
@@ -30,6 +31,7 @@
 struct chat;
 struct gguf;
 struct kern;
+struct remote;
 struct seq_pool;
 struct spill;
 struct tok;
@@ -43,6 +45,7 @@ struct counters {
         uint64_t reused_shared, writebehind_blocks, evict_blocks_written, blocks_linked;
         uint64_t reclaimed, blocks_lost, restores_skipped, restores_overlapped;
         uint64_t budget_shrunk, exports, imports, expired;
+        uint64_t fetches_skipped;
         uint64_t scrubs, shifts, tokens_drafted, tokens_accepted;
 };
 
@@ -59,6 +62,7 @@ struct engine {
         struct chat *chat;
         struct store *store; /* NULL while nothing is open */
         struct spill *spill;
+        struct remote *remote; /* NULL: none is set */
         uint64_t vocab_hash;
         int32_t *eog; /* [n_eog], end-of-generation tokens */
         size_t n_eog;
@@ -81,6 +85,7 @@ struct engine {
         struct notices *notices;
         struct convs *convs;
         struct disk *disk;
+        struct far *far;
         struct memory *memory;
         struct desk *desk;
         struct meters *meters; /* of the floor request, too */

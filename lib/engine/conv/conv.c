@@ -307,6 +307,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         list_init(&c->lru);
         list_init(&c->waiters);
         list_init(&c->dirty);
+        list_init(&c->unsent);
         list_init(&c->waits);
         r = conv_arrange(engine, &x, t, sc->n_tokens, &sc->gap, e);
         if (r == 0) {
@@ -356,6 +357,7 @@ void conv_unload(struct engine *engine, struct conv *c) {
                 *c->writer = NULL; /* the write job will give back what it wrote */
         list_unlink(&c->lru);
         list_unlink(&c->dirty);
+        list_unlink(&c->unsent);
         map_remove_u64(engine->convs->by_id, c->id);
         conv_free(engine, c);
 }
@@ -363,6 +365,7 @@ void conv_unload(struct engine *engine, struct conv *c) {
 void conv_use(struct engine *engine, struct conv *c) {
         (void)engine;
         c->n_users++;
+        c->t_parting = 0;
         list_unlink(&c->lru);
         list_unlink(&c->dirty);
 }

@@ -93,6 +93,8 @@ struct conv {
         struct conv **writer; /* the write job's pointer to us, or NULL if no job writes */
         unsigned n_links;     /* 1 while the link transaction of this job is under way, else 0 */
         struct list dirty;    /* among idle ones that may have blocks not on disk */
+        uint64_t t_parting;   /* since when it is to be given up (memory/part.c); 0: it is not */
+        struct list unsent;   /* among those of which the remote store may lack what is on disk */
         uint64_t t_idle;      /* clock_monotonic_usec() when it became idle */
 
         /* Limits of the owner, as the last request said. */
@@ -124,6 +126,10 @@ size_t convs_count(struct engine *engine);
  * use, least recently used first; dirty: idle and maybe not all on disk, longest idle first. */
 struct conv *convs_next_idle(struct engine *engine, const struct conv *c);
 struct conv *convs_next_dirty(struct engine *engine, const struct conv *c);
+/* Those of which something was written to disk since they were last brought to the remote store; and enter one. */
+struct conv *convs_next_unsent(struct engine *engine, const struct conv *c);
+void conv_set_unsent(struct engine *engine, struct conv *c);
+void conv_set_unsent_first(struct engine *engine, struct conv *c);
 /* The same for conversations whose request waits for a place, latest arrival first. */
 struct conv *convs_next_waiting(struct engine *engine, bool background, const struct conv *c);
 /* Enter @c as waiting, or (@waits false) take it out: the request that holds @c waits for a place,

@@ -14,6 +14,7 @@ int convs_new(struct convs **ret, struct err *e) {
                 return err_set(e, ERR_NOMEM, "no memory for the engine");
         list_init(&t->idle);
         list_init(&t->dirty);
+        list_init(&t->unsent);
         list_init(&t->waiting[0]);
         list_init(&t->waiting[1]);
         list_init(&t->ready);
@@ -63,6 +64,22 @@ struct conv *convs_next_dirty(struct engine *engine, const struct conv *c) {
         struct list *head = &engine->convs->dirty, *next = c ? c->dirty.next : head->next;
 
         return next == head ? NULL : list_entry(next, struct conv, dirty);
+}
+
+struct conv *convs_next_unsent(struct engine *engine, const struct conv *c) {
+        struct list *head = &engine->convs->unsent, *next = c ? c->unsent.next : head->next;
+
+        return next == head ? NULL : list_entry(next, struct conv, unsent);
+}
+
+void conv_set_unsent(struct engine *engine, struct conv *c) {
+        if (list_empty(&c->unsent))
+                list_append(&engine->convs->unsent, &c->unsent);
+}
+
+void conv_set_unsent_first(struct engine *engine, struct conv *c) {
+        list_unlink(&c->unsent);
+        list_prepend(&engine->convs->unsent, &c->unsent);
 }
 
 struct conv *convs_next_waiting(struct engine *engine, bool background, const struct conv *c) {

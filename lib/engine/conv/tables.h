@@ -10,6 +10,7 @@ struct convs {
         struct map *damaged;    /* ids of conversations whose damage was logged */
         struct list idle;       /* conversations not in use, least recently used first */
         struct list dirty;      /* idle ones that may have blocks to write, longest idle first */
+        struct list unsent;     /* of which the remote store may lack something, longest first */
         struct list waiting[2]; /* whose requests wait for a place, by arrival; [1]: background */
         struct list ready;      /* requests that may act on their conversation */
         struct list loading;    /* struct conv_load */

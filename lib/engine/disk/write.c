@@ -554,6 +554,8 @@ static void take_item(struct engine *engine, struct write_job *writing, struct w
         if (rec) {
                 if (rec->r.n_tokens == it->n_tokens)
                         seq_block_set_tag(it->block, rec->r.id);
+                if (engine->remote)
+                        conv_set_unsent(engine, c);
                 engine->count.blocks_spilled += it->write;
                 engine->count.blocks_linked += !it->write;
         } else if (marked) {

@@ -36,8 +36,12 @@ enum job_kind {
         JOB_WRITE_BEHIND,
         JOB_TEXT,  /* tokenising, compiling constraints: on a thread of their own */
         JOB_CHECK, /* reading what nobody waits for: likewise, on another one */
+        JOB_FETCH, /* reading from the remote store: on two of their own */
+        JOB_PUSH,  /* writing to it: on another one */
         N_JOB_KINDS
 };
+
+enum { IO_FETCH_LANES = 2 };
 
 /* Whose part a job is; a zeroed one is the engine's. Decides whether done() may be called during a step. */
 enum job_of {
@@ -69,6 +73,8 @@ int io_start(struct engine *engine, struct err *e);
 void io_stop(struct engine *engine);
 /* The number of workers that io_start() will start. */
 size_t io_n_workers(void);
+/* Threads that may read or write spill records at the same time. */
+size_t io_n_scratch(const struct engine *engine);
 /* Workers that can run at the same time now: a restore is split between them. */
 size_t io_n_running(struct engine *engine);
 

@@ -25,6 +25,9 @@
  *    that moment leaves them on one. Other jobs run wherever there is room.
  * 6. A check of what is on disk (JOB_CHECK) has a thread of its own, too, which does nothing else: some of its jobs take
  *    long, nobody waits for any of them, and there is one at a time.
+ * 7. So have jobs that ask the remote store: one that does not answer must not keep a commit waiting. Reading (JOB_FETCH) has two, since
+ *    checking and decoding takes about as long as the network; writing (JOB_PUSH) has one. They start only where there is a remote
+ *    store.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -62,7 +65,7 @@ struct workers {
         /* engine thread; n_threads is set before the first worker runs */
         struct worker all[IO_MAX_WORKERS];
         size_t n_threads;
-        struct lane text, check;
+        struct lane text, check, fetch[IO_FETCH_LANES], push;
         size_t n_jobs; /* under way */
 };
 
@@ -111,14 +114,26 @@ static struct job *take_text(struct workers *w) {
         return j;
 }
 
-/* Under the lock: the same for the thread that checks. */
-static struct job *take_check(struct workers *w) {
-        struct list *q = &w->queues[JOB_CHECK];
+/* Under the lock: the first one of the kind. */
+static struct job *take_first(struct workers *w, enum job_kind kind) {
+        struct list *q = &w->queues[kind];
         struct job *j = list_empty(q) ? NULL : list_entry(q->next, struct job, link);
 
         if (j)
                 list_unlink(&j->link);
         return j;
+}
+
+static struct job *take_check(struct workers *w) {
+        return take_first(w, JOB_CHECK);
+}
+
+static struct job *take_fetch(struct workers *w) {
+        return take_first(w, JOB_FETCH);
+}
+
+static struct job *take_push(struct workers *w) {
+        return take_first(w, JOB_PUSH);
 }
 
 static bool nothing_queued(const struct workers *w) {
@@ -134,6 +149,13 @@ static void wake_one(struct workers *w) {
                 return;
         w->waking = true;
         pthread_cond_signal(&w->wake);
+}
+
+/* Under the lock: whichever of them has nothing to do looks. */
+static void wake_remote(struct workers *w) {
+        pthread_cond_signal(&w->push.wake);
+        for (size_t i = 0; i < IO_FETCH_LANES; i++)
+                pthread_cond_signal(&w->fetch[i].wake);
 }
 
 static void run(struct engine *engine, struct job *j) {
@@ -207,6 +229,10 @@ size_t io_n_workers(void) {
         return MIN(n, (size_t)IO_MAX_WORKERS);
 }
 
+size_t io_n_scratch(const struct engine *engine) {
+        return io_n_workers() + (engine->o.remote.uri ? IO_FETCH_LANES : 0);
+}
+
 struct workers *workers_new(void) {
         struct workers *w = calloc(1, sizeof(*w));
 
@@ -216,6 +242,9 @@ struct workers *workers_new(void) {
         pthread_cond_init(&w->wake, NULL);
         pthread_cond_init(&w->text.wake, NULL);
         pthread_cond_init(&w->check.wake, NULL);
+        pthread_cond_init(&w->push.wake, NULL);
+        for (size_t i = 0; i < IO_FETCH_LANES; i++)
+                pthread_cond_init(&w->fetch[i].wake, NULL);
         list_init(&w->done);
         for (size_t i = 0; i < N_JOB_KINDS; i++)
                 list_init(&w->queues[i]);
@@ -229,6 +258,9 @@ struct workers *workers_free(struct workers *w) {
         pthread_cond_destroy(&w->wake);
         pthread_cond_destroy(&w->text.wake);
         pthread_cond_destroy(&w->check.wake);
+        pthread_cond_destroy(&w->push.wake);
+        for (size_t i = 0; i < IO_FETCH_LANES; i++)
+                pthread_cond_destroy(&w->fetch[i].wake);
         free(w);
         return NULL;
 }
@@ -247,6 +279,16 @@ static void lane_join(struct lane *lane) {
         if (lane->started)
                 pthread_join(lane->thread, NULL);
         lane->started = false;
+}
+
+/* Rule 7. */
+static int start_remote(struct engine *engine, struct err *e) {
+        struct workers *w = engine->workers;
+        int r = lane_start(engine, &w->push, take_push, "writes to the remote store", e);
+
+        for (size_t i = 0; r == 0 && i < IO_FETCH_LANES; i++)
+                r = lane_start(engine, &w->fetch[i], take_fetch, "reads from the remote store", e);
+        return r;
 }
 
 int io_start(struct engine *engine, struct err *e) {
@@ -269,7 +311,7 @@ int io_start(struct engine *engine, struct err *e) {
         if (lane_start(engine, &w->text, take_text, "tokenises", e) < 0 ||
                 lane_start(engine, &w->check, take_check, "checks", e) < 0)
                 return -ERR_NOMEM;
-        return 0;
+        return engine->remote ? start_remote(engine, e) : 0;
 }
 
 /* Jobs that were queued still run: nothing that was promised to a client is left undone. */
@@ -283,9 +325,13 @@ void io_stop(struct engine *engine) {
         pthread_cond_broadcast(&w->wake);
         pthread_cond_signal(&w->text.wake);
         pthread_cond_signal(&w->check.wake);
+        wake_remote(w);
         pthread_mutex_unlock(&w->lock);
         lane_join(&w->text);
         lane_join(&w->check);
+        lane_join(&w->push);
+        for (size_t i = 0; i < IO_FETCH_LANES; i++)
+                lane_join(&w->fetch[i]);
         for (size_t i = 0; i < w->n_threads; i++)
                 pthread_join(w->all[i].thread, NULL);
         w->n_threads = 0;
@@ -307,6 +353,8 @@ void io_submit(struct engine *engine, struct job *j) {
                 pthread_cond_signal(&w->text.wake);
         else if (j->kind == JOB_CHECK)
                 pthread_cond_signal(&w->check.wake);
+        else if (j->kind == JOB_FETCH || j->kind == JOB_PUSH)
+                wake_remote(w);
         else
                 wake_one(w);
         pthread_mutex_unlock(&w->lock);

@@ -6,7 +6,7 @@
  *          │ in RAM here: stale, unloaded when nobody uses it           │ wanted(), on the store's thread
  *          v                                                            v
  *      take: a job ──→ held: ready, and read anew (dispatch.c)     a wish, looked at in each round: is the conversation used?
- *          │ ↑                                                          │ no
+ *          │ ↑                                                          │ no; memory to the remote store (memory/part.c)
  *          v │ given(), or RETRY_USEC have passed                       v
  *      the request waits, PATIENCE_USEC at most                    unloaded, given up: a job; who wants it is told
  *
@@ -25,6 +25,7 @@
 
 #define MAX_WISHES 1024
 #define RETRY_USEC 300000     /* between two attempts to take without having been told */
+#define LOOK_USEC 50000       /* whether what is wanted has gone to the remote store */
 #define PATIENCE_USEC 3000000 /* for a request that is not willing to wait */
 
 struct wish {
@@ -135,7 +136,7 @@ static bool give(struct engine *engine, const struct wish *wish) {
 
         if (conv_loader(engine, wish->conv) || is_being_taken(engine->front->leases, wish->conv) ||
                 desk_turn_waits(engine, wish->conv) ||
-                (c && (c->n_users > 0 || c->n_links > 0 || c->n_io > 0)))
+                (c && (c->n_users > 0 || c->n_links > 0 || c->n_io > 0 || part_step(engine, c))))
                 return false;
         g = calloc(1, sizeof(*g));
         if (!g)
@@ -244,7 +245,7 @@ static void go_on(struct engine *engine, struct leases *l, bool again) {
 
 uint64_t lease_step(struct engine *engine) {
         struct leases *l = engine->front->leases;
-        uint64_t now;
+        uint64_t now, due;
         bool again;
 
         pthread_mutex_lock(&l->lock);
@@ -255,12 +256,13 @@ uint64_t lease_step(struct engine *engine) {
         l->given = false;
         pthread_mutex_unlock(&l->lock);
         give_what_is_wanted(engine, l);
-        if (list_empty(&l->waiting))
-                return UINT64_MAX;
         now = clock_monotonic_usec();
+        due = l->n > 0 && engine->remote ? now + LOOK_USEC : UINT64_MAX;
+        if (list_empty(&l->waiting))
+                return due;
         again = again || now >= l->t_retry;
         if (again)
                 l->t_retry = 0;
         go_on(engine, l, again);
-        return l->t_retry ? l->t_retry : UINT64_MAX;
+        return l->t_retry ? MIN(l->t_retry, due) : due;
 }

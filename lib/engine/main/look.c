@@ -15,11 +15,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/machine.h"
 #include "chat/chat.h"
 #include "gguf/gguf.h"
 #include "kern/kern.h"
 #include "engine/main/main.h"
+#include "remote/remote.h"
 
 /* @path: NULL for a register on a server. */
 static int read_register(struct engine *engine, const char *path, struct err *e) {
@@ -77,7 +79,31 @@ static int look_at_spill(struct engine *engine, struct err *e) {
         so.last_codec = engine->front->looked_meters.last_codec;
         if (r == 0)
                 r = spill_choice_for(&so, &engine->front->looked_choice, e);
-        return r < 0 ? r : budget_set_scratch(engine->budget, io_n_workers() * n, e);
+        return r < 0 ? r : budget_set_scratch(engine->budget, io_n_scratch(engine) * n, e);
+}
+
+/* As far_open() will; without the sizes, which are known when memory is. A server that can't be used is no reason not to start. */
+static int look_at_remote(struct engine *engine, struct err *e) {
+        const struct engine_remote_options *o = &engine->o.remote;
+        const struct remote_options options = {.uri = o->uri,
+                .user = o->user,
+                .password = o->password,
+                .ca_file = o->ca_file,
+                .timeout_usec = o->timeout_usec,
+                .max_value_size = 1};
+        const struct remote_key none = {"confab:none"};
+        _cleanup_(remote_freep) struct remote *remote = NULL;
+        bool there;
+        int r;
+
+        if (!o->uri)
+                return 0;
+        r = remote_open(&remote, &options, e);
+        if (r < 0)
+                return err_wrap(e, r, "remote");
+        (void)remote_touch(remote, &none, 1, o->keep_sec, &there,
+                clock_monotonic_usec() + 5 * o->timeout_usec, &engine->front->looked_remote);
+        return 0;
 }
 
 int engine_look(struct engine **ret, const struct engine_options *o, struct err *e) {
@@ -88,7 +114,9 @@ int engine_look(struct engine **ret, const struct engine_options *o, struct err 
                 return r;
         engine->front->looking = true;
         engine->front->looked_meters.last_codec = SPILL_CODEC_AUTO;
-        r = look_at_register(engine, e);
+        r = look_at_remote(engine, e);
+        if (r == 0)
+                r = look_at_register(engine, e);
         if (r == 0)
                 r = engine_load(engine, e);
         if (r == 0)
@@ -114,7 +142,8 @@ void engine_view(struct engine *engine, struct engine_view *ret) {
                 .n_threads = kern_n_threads(engine->kern),
                 .register_state = engine->front->register_state,
                 .n_conversations = engine->front->n_looked,
-                .codec = codec_tell(&engine->front->looked_choice)};
+                .codec = codec_tell(&engine->front->looked_choice),
+                .remote = engine->front->looked_remote};
         engine_describe_model(engine, &ret->model);
 }
 

@@ -14,6 +14,7 @@ struct front {
         uint64_t n_looked;                   /* conversations in that register */
         struct spill_options looked_meters;  /* what it remembers of codecs */
         struct spill_choice looked_choice;
+        struct err looked_remote; /* why the remote store can't be used */
 
         struct leases *leases; /* lease.c */
 

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/thread.h"
+#include "engine/far/far.h"
 #include "engine/main/main.h"
 #include "gguf/gguf.h"
 #include "kern/kern.h"
@@ -23,6 +24,8 @@ static int open_parts(struct engine *engine, struct err *e) {
                 r = chains_make_up(engine, e);
         if (r == 0)
                 r = state_open_spill(engine, e);
+        if (r == 0)
+                r = far_open(engine, e);
         if (r == 0)
                 r = io_start(engine, e);
         if (r == 0)
@@ -79,10 +82,11 @@ static int new_parts(struct engine *engine, struct err *e) {
         engine->bell = bell_new();
         engine->workers = workers_new();
         engine->disk = disk_new();
+        engine->far = far_new();
         engine->verbs = verb_state_new();
         if (!engine->front->leases || !engine->model_path || !engine->state_dir ||
                 !engine->budget || !engine->bell || !engine->workers || !engine->disk ||
-                !engine->verbs)
+                !engine->far || !engine->verbs)
                 return err_set(e, ERR_NOMEM, "no memory for the engine");
         r = outbox_new(&engine->outbox, engine, e);
         if (r == 0)
@@ -142,6 +146,8 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         engine->o.progress = NULL; /* these options belong to the caller */
         engine->o.fingerprint = engine->o.chat_format = NULL;
         engine->o.register_uri = NULL;
+        engine->o.remote.uri = engine->o.remote.user = NULL;
+        engine->o.remote.password = engine->o.remote.ca_file = NULL;
         if (r < 0) {
                 engine_free(engine);
                 return r;
@@ -177,10 +183,12 @@ struct engine *engine_free(struct engine *engine) {
         seq_pool_free(engine->pool);
         if (f->thread_started)
                 codec_remember(engine);
+        remote_free(engine->remote);
         spill_free(engine->spill);
         store_free(engine->store);
         leases_free(f->leases);
         disk_free(engine->disk);
+        far_free(engine->far);
         workers_free(engine->workers);
         chat_free(engine->chat);
         tok_free(engine->tok);

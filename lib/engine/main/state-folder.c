@@ -175,8 +175,8 @@ int state_open_spill(struct engine *engine, struct err *e) {
         if (r == 0)
                 r = spill_open(&engine->spill, spill_dir, &so, e);
         if (r == 0)
-                r = budget_set_scratch(
-                        engine->budget, io_n_workers() * spill_scratch_size(engine->spill), e);
+                r = budget_set_scratch(engine->budget,
+                        io_n_scratch(engine) * spill_scratch_size(engine->spill), e);
         if (r == 0)
                 r = store_records(engine->store, &records, e);
         if (r < 0)

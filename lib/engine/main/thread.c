@@ -22,6 +22,7 @@
  * freed. The thread ends when it was asked to stop and no request, no job and no unsaved block is
  * left (engine_free() abandons unsaved blocks).
  */
+#include "engine/far/far.h"
 #include "engine/main/main.h"
 
 /* While stopping: requests that wait or generate end with what they have. */
@@ -128,6 +129,7 @@ void *thread_main(void *arg) {
                 due = MIN(due, lease_step(engine));
                 due = MIN(due, register_step(engine));
                 due = MIN(due, codec_step(engine));
+                due = MIN(due, far_step(engine));
                 atomic_fetch_add(&engine->heartbeat, 1);
                 if (engine->stopping && stop_memory(engine))
                         break;
@@ -143,6 +145,7 @@ void thread_stop(struct engine *engine, bool abandon) {
         /* First, so that every accepted request is answered while the thread runs. */
         desk_close(engine);
         register_give_up(engine);
+        far_stop(engine);
         pthread_mutex_lock(&f->lock);
         f->stop_asked = true;
         f->abandon = f->abandon || abandon;

@@ -130,7 +130,7 @@ struct checkpoint_plan {
         uint32_t ends[CHECKPOINT_LATEST - 1];
 };
 
-/* --- recall.c, plan.c, pipeline.c: bringing a prompt's memory into RAM --- */
+/* --- recall.c, sources.c, plan.c, pipeline.c: bringing a prompt's memory into RAM --- */
 
 /* Where memory came from; what came from farther is greater. */
 enum source { SOURCE_NONE, SOURCE_RAM, SOURCE_SHARED, SOURCE_DISK, N_SOURCES };
@@ -163,6 +163,8 @@ struct recall {
         bool done;             /* everything is there: the next recall_step() returns 0 */
         struct restore *restore;
         struct job job;
+        struct fetch *fetch; /* fetch.c */
+        bool fetched;        /* the remote store was asked */
 };
 
 /* The next step: allocate blocks, evicting where needed, then start to read. 0: all memory that
@@ -187,6 +189,24 @@ uint32_t trial_begin(
         struct engine *engine, struct recall *recall, uint32_t most, struct model_wait *wait);
 /* @computed: the trial becomes final, and the recall is over. Else the blocks are detached. */
 void trial_end(struct engine *engine, struct recall *recall, bool computed);
+
+/* --- fetch.c, for recall.c: memory that the remote store has --- */
+
+/* All that is here is in RAM: is there more to ask for? */
+bool fetch_is_wanted(struct engine *engine, const struct recall *recall);
+/* Ask for it. Without room for that recall->fetch stays NULL. */
+void fetch_begin(struct engine *engine, struct recall *recall);
+/* The next step, with recall->fetch. 0: it is over, and gone; 1: not yet. */
+int fetch_step(struct engine *engine, struct recall *recall);
+/* Stop reading; it is over when recall->reading turns false. Nothing is done without a fetch. */
+void fetch_stop(struct recall *recall);
+/* The recall does without: the fetch is freed now, or by its last job. */
+void fetch_let_go(struct engine *engine, struct recall *recall);
+
+/* --- part.c: before a conversation is given up to another machine --- */
+
+/* It is idle here. True: its memory is on the way to the remote store; call again. */
+bool part_step(struct engine *engine, struct conv *c);
 
 /* --- share.c --- */
 

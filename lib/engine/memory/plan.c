@@ -35,6 +35,12 @@ void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec)
         r->compute_usec = r->compute_usec * RATES_FADE + (double)usec;
 }
 
+double rates_token_usec(const struct engine *engine) {
+        const struct rates *r = &engine->memory->rates;
+
+        return r->computed_tokens > 0 ? r->compute_usec / r->computed_tokens : 0;
+}
+
 /* --- what is read --- */
 
 /* At most so many cells are read: all holes, and what was found behind the end. */

@@ -12,6 +12,8 @@
  *      reading        pipeline.c
  *        ↓
  *      finish()       attach, tag; enter into the index
+ *        ↓
+ *      fetch.c        what the remote store has beyond that
  */
 #include <stdlib.h>
 #include <string.h>
@@ -191,41 +193,6 @@ static int gather(struct engine *engine, struct recall *recall, struct err *e) {
         return 0;
 }
 
-void recall_note_source(const struct engine *engine, struct recall *recall, enum seq_class class,
-        uint32_t end, enum source source) {
-        size_t i = (end - 1) / engine->info.block_tokens;
-
-        if (class == SEQ_STATE)
-                recall->state_source = MAX(recall->state_source, (uint8_t)source);
-        else if (i < recall->n_blocks)
-                recall->sources[i] = MAX(recall->sources[i], (uint8_t)source);
-}
-
-/* Is anything of the block's own memory in the sequence, as its end needs it? */
-static bool has_block(const struct engine *engine, const struct conv *c, size_t i) {
-        struct seq_cell cell;
-
-        return engine->info.shape.size[SEQ_ALL] > 0 ||
-               (seq_cell_at(c->seq, SEQ_WINDOW, (uint32_t)i, &cell) && cell.needed);
-}
-
-void recall_count(const struct engine *engine, const struct recall *recall, uint32_t kept,
-        uint32_t ret[N_SOURCES]) {
-        uint32_t bt = engine->info.block_tokens;
-        uint8_t rest = recall->state_source;
-
-        memset(ret, 0, N_SOURCES * sizeof(*ret));
-        /* Without states, tokens in front of the window came with it. */
-        for (size_t i = 0; rest == SOURCE_NONE && i < recall->n_blocks && i * bt < kept; i++)
-                if (has_block(engine, recall->conv, i))
-                        rest = recall->sources[i];
-        for (uint32_t i = 0; i < recall->n_blocks && i * bt < kept; i++) {
-                bool own = recall->sources[i] && has_block(engine, recall->conv, i);
-
-                ret[own ? recall->sources[i] : rest] += MIN(bt, kept - i * bt);
-        }
-}
-
 /* --- search --- */
 
 static void search_run(struct engine *engine, struct job *j) {
@@ -373,6 +340,7 @@ void recall_abandon(struct engine *engine, struct recall *recall) {
                 .n_common = found.n_common, .donor_tokens = found.donor_tokens};
         if (recall->restore)
                 restore_let_go(engine, TAKE_PTR(recall->restore));
+        fetch_let_go(engine, recall);
         free(TAKE_PTR(recall->hashes));
         store_prefix_deinit(&found);
         discharge(engine, recall);
@@ -382,9 +350,11 @@ void recall_abandon(struct engine *engine, struct recall *recall) {
 void recall_stop(struct recall *recall) {
         if (recall->restore)
                 restore_stop(recall->restore);
+        fetch_stop(recall);
 }
 
 void recall_deinit(struct engine *engine, struct recall *recall) {
+        fetch_let_go(engine, recall);
         discharge(engine, recall);
         free(recall->hashes);
         free(recall->sources);
@@ -435,7 +405,8 @@ static int allocate(struct engine *engine, struct restore *restore, struct err *
         return 0;
 }
 
-int recall_step(struct engine *engine, struct recall *recall, struct err *e) {
+/* What is in RAM and on disk. */
+static int step_here(struct engine *engine, struct recall *recall, struct err *e) {
         int r = 0;
 
         if (recall->done) {
@@ -465,6 +436,18 @@ int recall_step(struct engine *engine, struct recall *recall, struct err *e) {
         recall->restore->ended = reading_ended;
         restore_start(engine, recall->restore);
         return 1;
+}
+
+int recall_step(struct engine *engine, struct recall *recall, struct err *e) {
+        int r;
+
+        if (recall->fetch)
+                return fetch_step(engine, recall);
+        r = step_here(engine, recall, e);
+        if (r != 0 || !fetch_is_wanted(engine, recall))
+                return r;
+        fetch_begin(engine, recall);
+        return recall->fetch ? 1 : 0;
 }
 
 /* --- on trial --- */

@@ -8,6 +8,9 @@ struct rates {
         double restored_bytes, restore_usec;
         double computed_tokens, compute_usec;
         uint64_t n_restores;
+        /* The remote store: raw bytes of blocks, and asking for them. */
+        double fetched_bytes, fetch_usec;
+        double n_asked, ask_usec;
 };
 
 struct memory {
@@ -34,6 +37,11 @@ struct memory {
         uint64_t t_pool;
 };
 
+/* --- plan.c --- */
+
+/* How long computing a token's memory took lately; 0: not known. */
+double rates_token_usec(const struct engine *engine);
+
 /* --- edit.c, for evict.c --- */
 
 /* Drop the memory of an old end that was put aside; false if there is none. */
@@ -51,7 +59,7 @@ void cut_damaged(struct engine *engine, struct conv *c, enum seq_class class, ui
 /* A record of other conversations is damaged: they forget it. The memory of @c, which wanted it, stays. */
 void forget_damaged(struct engine *engine, struct conv *c, uint64_t record);
 
-/* --- recall.c --- */
+/* --- sources.c --- */
 
 /* A cell that ends at @end came from @source. */
 void recall_note_source(const struct engine *engine, struct recall *recall, enum seq_class class,

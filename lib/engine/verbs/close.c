@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Close: remove the conversation, and everything that is left of it. */
+#include "engine/far/far.h"
 #include "engine/verbs/create.h"
 
 static int remove_conv(
@@ -39,6 +40,7 @@ static void close_done(struct engine *engine, struct job *j) {
         notice_conv(engine, ENGINE_NOTICE_CLOSED, request->conv->owner, request->conv->id,
                 request->conv->revision);
         request->conv->stale = true;
+        far_forget(engine, request->conv->owner, request->conv->id, request->conv->private_memory);
         if (request->conv->n_published > 0) {
                 request->conv->n_published = 0;
                 share_unpublish(engine);

@@ -13,6 +13,7 @@
 #include "kern/kern.h"
 #include "spill/spill.h"
 
+#include "engine/far/far.h"
 #include "engine/verbs/walk.h"
 
 /* Indexed by enum engine_kv. */
@@ -77,6 +78,7 @@ struct readings {
         struct run_figures run;
         struct spill_stats spill;
         struct engine_codec codec;
+        struct far_figures far;
         size_t n_resident, n_pinned, n_turns;
 };
 
@@ -92,6 +94,7 @@ static void gather(struct engine *engine, struct readings *f) {
         spill_stats(engine->spill, &f->spill);
         spill_choice(engine->spill, &choice);
         f->codec = codec_tell(&choice);
+        far_figures(engine, &f->far);
         while ((c = convs_next(engine, &it))) {
                 f->n_resident += seq_n_resident(c->seq) > 0;
                 f->n_pinned += c->pinned;
@@ -101,6 +104,27 @@ static void gather(struct engine *engine, struct readings *f) {
 }
 
 #define MOST_TOKENS (1u << 28)
+
+static size_t fill_remote(
+        struct engine *engine, const struct readings *f, struct engine_stat *out) {
+        const struct engine_stat all[] = {
+                {"remote", f->far.is_used},
+                {"remote_up", far_is_up(engine)},
+                {"remote_pending", far_n_pending(engine)},
+                {"remote_blocks_read", f->far.n_read},
+                {"remote_blocks_sent", f->far.n_sent},
+                {"remote_damaged", f->far.n_damaged},
+                {"remote_failures", f->far.n_failures},
+                {"remote_skipped", engine->count.fetches_skipped},
+                {"bytes_remote_read", f->far.read_size},
+                {"bytes_remote_sent", f->far.sent_size},
+                {"bytes_remote_today", f->far.written_today},
+        };
+
+        if (out)
+                memcpy(out, all, sizeof(all));
+        return ARRAY_SIZE(all);
+}
 
 static size_t fill(struct engine *engine, const struct readings *f, struct engine_stat *out) {
         const struct counters *c = &engine->count;
@@ -196,9 +220,8 @@ static size_t fill(struct engine *engine, const struct readings *f, struct engin
         };
 
         if (out)
-                for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-                        out[i] = all[i];
-        return ARRAY_SIZE(all);
+                memcpy(out, all, sizeof(all));
+        return ARRAY_SIZE(all) + fill_remote(engine, f, out ? out + ARRAY_SIZE(all) : NULL);
 }
 
 /* --- Stats ---

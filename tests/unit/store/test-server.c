@@ -123,15 +123,14 @@ static void test_open_other_version(void **state) {
 /* Version 1 had no secrets. What was there stays. */
 static void test_open_older_version(void **state) {
         struct fixture *f = *state;
+        uint64_t c = fixture_conv(f, 7, "kept");
         uint8_t secret[STORE_SECRET_SIZE];
         struct store *other = NULL;
-        uint64_t c = fixture_conv(f, 7, "kept");
         struct store_conv got;
 
         f->spoilt = true;
         (void)fixture_ask_server(f, "DROP TABLE secret; UPDATE confab SET version = 1");
         assert_int_equal(fixture_open_machine(f, "two", LEASE, &other), 0);
-        assert_int_equal(fixture_count(f, "SELECT version FROM confab"), 2);
         assert_int_equal(store_secret(other, 7, secret, &f->e), 0);
         assert_int_equal(store_conv_get(other, 7, c, NULL, &got, &f->e), 0);
         store_free(other);

@@ -410,7 +410,7 @@ static int by_name(const void *a, const void *b) {
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Flip a bit of one of the spill files. */
+/* Flip a bit of one of the spill files; where there is a remote store, sometimes lose all of the file. */
 static void damage(struct life *l, uint32_t k) {
         char path[700], *names[256];
         size_t n = 0;
@@ -436,7 +436,9 @@ static void damage(struct life *l, uint32_t k) {
         fd = open(path, O_RDWR | O_CLOEXEC);
         if (fd < 0)
                 return;
-        if (fstat(fd, &st) == 0 && st.st_size > 0) {
+        if (l->o.remote.uri && k % 3 == 0) {
+                l->tally->damaged += ftruncate(fd, 0) == 0;
+        } else if (fstat(fd, &st) == 0 && st.st_size > 0) {
                 off_t at = (off_t)((uint64_t)k * 7919 % (uint64_t)st.st_size);
 
                 /* Half of them in the beginning of a record. */
@@ -461,6 +463,8 @@ static void add_figures(struct life *l) {
         l->tally->reclaimed += life_stat(l, "reclaimed_bytes", 0);
         l->tally->write_behind += life_stat(l, "writebehind_blocks", 0);
         l->tally->shifts += life_stat(l, "memory_shifts", 0);
+        l->tally->fetched += life_stat(l, "remote_blocks_read", 0);
+        l->tally->sent += life_stat(l, "remote_blocks_sent", 0);
 }
 
 static void run_single(struct life *l, const struct op *op) {
@@ -622,6 +626,9 @@ static struct engine_options options_of(struct life *l) {
         o.disk_limit_per_owner = (uint64_t)opt[OPT_DISK_UID] << shift;
         o.disk_writes_per_day = (uint64_t)opt[OPT_WRITES] << shift;
         o.spill_delay_ms = delays[opt[OPT_DELAY]];
+        o.remote.uri = getenv("CONFAB_TEST_REDIS");
+        o.remote.always = true;
+        o.remote.write_share = 50;
         return o;
 }
 

@@ -140,7 +140,7 @@ struct tally {
         uint64_t ram, disk, shared, computed;      /* prompt tokens */
         uint64_t restarts, kills, resolved, refused;
         uint64_t parked, evictions, merged, reclaimed, restores, restore_failures, write_behind,
-                damaged, imported, overlapped, pressed, shifts, parts;
+                damaged, imported, overlapped, pressed, shifts, parts, fetched, sent;
 };
 void tally_add(struct tally *to, const struct tally *t);
 

@@ -249,6 +249,9 @@ static void print_tally(const struct tally *t, uint64_t usec) {
                 N(t->parked), N(t->evictions), N(t->restores), N(t->restore_failures),
                 N(t->overlapped), N(t->merged), N(t->write_behind), N(t->reclaimed), N(t->imported),
                 N(t->shifts));
+        if (getenv("CONFAB_TEST_REDIS"))
+                printf("%llu blocks sent to the remote store, %llu read there\n", N(t->sent),
+                        N(t->fetched));
 #undef N
 }
 
@@ -269,7 +272,8 @@ static int check_reach(const struct tally *t) {
                 {"restores while computing", all ? t->overlapped : 1},
                 {"merged", shares ? t->merged : 1}, {"written behind", t->write_behind},
                 {"reclaimed", t->reclaimed}, {"imported", t->imported}, {"pressure", t->pressed},
-                {"shifts", t->shifts}, {"parts", t->parts}};
+                {"shifts", t->shifts}, {"parts", t->parts},
+                {"remote store", getenv("CONFAB_TEST_REDIS") ? t->fetched : 1}};
         int r = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(reached); i++)

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory in a remote store (engine/far, memory/fetch.c): what has left RAM and disk comes back from there, of every kind of memory, bit
+ * for bit; to nobody but its owner; and whatever is wrong there, only slower. With a server that tests/util/with-redis.py has started.
+ */
+#include <hiredis/hiredis.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "kinds-rig.h"
+#include "util/test.h"
+
+static struct answer A, B, W;
+static struct erig r, fresh;
+static redisContext *redis;
+static const char *uri;
+
+/* --- the server --- */
+
+static redisReply *command(const char *format, ...) {
+        redisReply *reply;
+        va_list ap;
+
+        va_start(ap, format);
+        reply = redisvCommand(redis, format, ap);
+        va_end(ap);
+        if (!reply || reply->type == REDIS_REPLY_ERROR)
+                fail_msg("%s: %s", format, reply ? reply->str : redis->errstr);
+        return reply;
+}
+
+/* Of which the kind is 'm' (blocks) or 'c' (tables of contents); to be freed. */
+static redisReply *keys_of(char kind) {
+        char pattern[32];
+
+        snprintf(pattern, sizeof(pattern), "confab:%c:*", kind);
+        return command("KEYS %s", pattern);
+}
+
+static size_t n_keys(char kind) {
+        redisReply *keys = keys_of(kind);
+        size_t n = keys->elements;
+
+        freeReplyObject(keys);
+        return n;
+}
+
+static int setup(void **state) {
+        const char *path;
+
+        uri = getenv("CONFAB_TEST_REDIS");
+        if (!uri)
+                return 0;
+        path = strstr(uri, ":///") + 3;
+        redis = redisConnectUnix(path);
+        assert_non_null(redis);
+        if (redis->err)
+                fail_msg("%s: %s", path, redis->errstr);
+        return kinds_make(state);
+}
+
+static int teardown(void **state) {
+        if (!uri)
+                return 0;
+        redisFree(redis);
+        return kinds_remove(state);
+}
+
+static int clear(void **state) {
+        if (uri)
+                freeReplyObject(command("FLUSHALL"));
+        return 0;
+}
+
+static void need_server(void) {
+        if (!uri)
+                skip();
+}
+
+/* --- an engine --- */
+
+static struct engine_options options(const struct kind *k) {
+        struct engine_options o = erig_options(32 << 20);
+
+        o.model_path = k->path;
+        o.spill_delay_ms = 0;
+        o.remote.uri = uri;
+        o.remote.always = true;
+        o.remote.write_share = 100;
+        return o;
+}
+
+static void open_both(const struct kind *k) {
+        struct engine_options o = options(k);
+
+        erig_open(&r, &o);
+        kind_open(&fresh, k, UINT32_MAX);
+}
+
+/* Files that were lost are no damage that the remote store has done. */
+static void close_one(void) {
+        erig_check_budget(&r);
+        erig_check_register(&r);
+        erig_close(&r);
+}
+
+static void close_both(void) {
+        close_one();
+        kind_close(&fresh);
+}
+
+/* Everything is on disk, and was brought to the server. */
+static void wait_sent(void) {
+        kind_wait_idle(&r);
+        while (erig_stat(&r, "remote_pending") > 0)
+                usleep(1000);
+}
+
+static void send_all_of(uint64_t owner, uint64_t c) {
+        struct engine_request q = erig_request(ENGINE_EVICT, c);
+
+        q.owner = owner;
+        kind_wait_idle(&r);
+        assert_int_equal(erig_do(&r, &q, NULL), ENGINE_CONV);
+        wait_sent();
+}
+
+static void send_all(uint64_t c) {
+        send_all_of(0, c);
+}
+
+/* --- what comes back --- */
+
+static void test_comes_back(void **state) {
+        need_server();
+        EACH_KIND(k) {
+                uint64_t c, n_read;
+                uint32_t again;
+
+                clear(NULL);
+                open_both(k);
+                c = kind_talk(&r, 6, &A);
+                send_all(c);
+                assert_true(n_keys('m') > 0);
+                /* A partial block that was sent between two turns is not there any more. */
+                assert_true(erig_stat(&r, "remote_blocks_sent") >= n_keys('m'));
+                assert_int_equal(n_keys('c'), 1);
+                erig_forget_memory(&r);
+                erig_get(&r, c, &W);
+                again = kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+                assert_true(again <= 1);
+                assert_true(B.n_disk > 0);
+                n_read = erig_stat(&r, "remote_blocks_read");
+                assert_true(n_read > 0);
+                assert_int_equal(erig_stat(&r, "remote_damaged"), 0);
+                /* What has come is written to the own disk, and nothing is sent a second time. */
+                send_all(c);
+                assert_true(erig_stat(&r, "blocks_spilled") >= n_read);
+                answer_reset(&W);
+                close_both();
+        }
+}
+
+/* Nothing of this is in RAM or on disk: another conversation of the same user begins with the same tokens. */
+static void test_shared_prefix(void **state) {
+        need_server();
+        EACH_KIND(k) {
+                const char *text = erig_words(60, 1);
+                uint64_t c, other;
+
+                clear(NULL);
+                open_both(k);
+                c = kind_open_as(&r, 1000, text);
+                kind_say_as(&r, 1000, c, "Hello.", &A);
+                send_all_of(1000, c);
+                erig_forget_memory(&r);
+                c = kind_open_as(&r, 1000, text);
+                kind_say_as(&r, 1000, c, "And you?", &A);
+                assert_true(A.n_disk >= KIND_BLOCK);
+                /* To another user it is as if it were not there. */
+                erig_forget_memory(&r);
+                other = kind_open_as(&r, 1001, text);
+                kind_say_as(&r, 1001, other, "And you?", &B);
+                assert_int_equal(B.n_disk, 0);
+                answer_same(&A, &B);
+                close_both();
+        }
+}
+
+/* --- what is wrong there --- */
+
+enum wrong { GONE, CUT, BIT, SEAL, SWAPPED, LIST, LONG, N_WRONG };
+
+static void spoil_one(enum wrong wrong, const char *key, const char *next) {
+        redisReply *value = command("GET %s", key), *other;
+        size_t at = value->len / 2;
+        char byte;
+
+        switch (wrong) {
+        case GONE:
+                freeReplyObject(command("DEL %s", key));
+                break;
+        case CUT:
+                freeReplyObject(command("SET %s %b", key, value->str, value->len / 2));
+                break;
+        case BIT:
+                /* The header is at the front, and zeros may be at the end. */
+                at = value->len > 8192 ? 4096 : 100;
+                byte = (char)(value->str[at] ^ 1);
+                freeReplyObject(command("SETRANGE %s %d %b", key, (int)at, &byte, (size_t)1));
+                break;
+        case SEAL:
+                byte = (char)(value->str[value->len - 1] ^ 1);
+                freeReplyObject(
+                        command("SETRANGE %s %d %b", key, (int)value->len - 1, &byte, (size_t)1));
+                break;
+        case SWAPPED:
+                other = command("GET %s", next);
+                freeReplyObject(command("SET %s %b", key, other->str, (size_t)other->len));
+                freeReplyObject(other);
+                break;
+        case LIST:
+                freeReplyObject(command("DEL %s", key));
+                freeReplyObject(command("RPUSH %s x", key));
+                break;
+        case LONG:
+                freeReplyObject(command("SETRANGE %s %d x", key, 100 << 20));
+                break;
+        case N_WRONG:
+                break;
+        }
+        freeReplyObject(value);
+}
+
+static void spoil(enum wrong wrong, char kind) {
+        redisReply *keys = keys_of(kind);
+
+        assert_true(keys->elements > 0);
+        for (size_t i = 0; i < keys->elements && (wrong != LONG || i < 2); i++)
+                spoil_one(
+                        wrong, keys->element[i]->str, keys->element[(i + 1) % keys->elements]->str);
+        freeReplyObject(keys);
+}
+
+static void check_wrong(const struct kind *k, enum wrong wrong, char what) {
+        uint64_t c;
+
+        clear(NULL);
+        open_both(k);
+        c = kind_talk(&r, 6, &A);
+        send_all(c);
+        erig_forget_memory(&r);
+        spoil(wrong, what);
+        erig_get(&r, c, &W);
+        (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+        if (what == 'm' && wrong != LONG)
+                assert_int_equal(B.n_disk, 0);
+        if (what == 'm' && (wrong == CUT || wrong == BIT || wrong == SEAL || wrong == SWAPPED))
+                assert_true(erig_stat(&r, "remote_damaged") > 0);
+        assert_int_equal(r.n_logged[ENGINE_LOG_REMOTE_FAILS], 0);
+        /* It is brought there again, and good then. */
+        send_all(c);
+        answer_reset(&W);
+        close_both();
+}
+
+static void test_wrong_blocks(void **state) {
+        need_server();
+        EACH_KIND(k)
+        for (enum wrong w = GONE; w < N_WRONG; w++)
+                check_wrong(k, w, 'm');
+}
+
+static void test_wrong_contents(void **state) {
+        need_server();
+        EACH_KIND(k)
+        for (enum wrong w = GONE; w < N_WRONG; w++)
+                if (w != SWAPPED)
+                        check_wrong(k, w, 'c');
+}
+
+/* Somewhere in the middle: what is before it is of use where attention is over everything. */
+static void test_gap(void **state) {
+        need_server();
+        EACH_KIND(k) {
+                redisReply *keys;
+                uint64_t c;
+
+                clear(NULL);
+                open_both(k);
+                c = kind_talk(&r, 8, &A);
+                send_all(c);
+                erig_forget_memory(&r);
+                keys = keys_of('m');
+                spoil_one(GONE, keys->element[keys->elements / 2]->str, NULL);
+                freeReplyObject(keys);
+                erig_get(&r, c, &W);
+                (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+                answer_reset(&W);
+                close_both();
+        }
+}
+
+/* --- what is closed, and forks --- */
+
+static void test_closed(void **state) {
+        const struct kind *k = &kinds[0];
+        uint64_t c, fork;
+        size_t n;
+
+        need_server();
+        open_both(k);
+        c = kind_talk(&r, 6, &A);
+        send_all(c);
+        n = n_keys('m');
+        fork = erig_fork(&r, c);
+        kind_say(&r, fork, 7, &A);
+        send_all(fork);
+        assert_int_equal(n_keys('c'), 2);
+        /* What the other one has as well stays. */
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, fork, NULL), ENGINE_EMPTY);
+        wait_sent();
+        assert_int_equal(n_keys('c'), 1);
+        assert_int_equal(n_keys('m'), n);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+        wait_sent();
+        assert_int_equal(n_keys('c') + n_keys('m'), 0);
+        close_both();
+}
+
+/* What was rewound goes with the next push. */
+static void test_rewound(void **state) {
+        need_server();
+        EACH_KIND(k) {
+                struct engine_request q;
+                uint64_t c;
+
+                clear(NULL);
+                open_both(k);
+                c = kind_talk(&r, 6, &A);
+                send_all(c);
+                q = kind_cut_request(ENGINE_REWIND, c, 3);
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                kind_say(&r, c, 9, &A);
+                send_all(c);
+                assert_int_equal(n_keys('c'), 1);
+                erig_forget_memory(&r);
+                erig_get(&r, c, &W);
+                (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+                assert_true(B.n_disk > 0);
+                answer_reset(&W);
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+                wait_sent();
+                assert_int_equal(n_keys('c') + n_keys('m'), 0);
+                close_both();
+        }
+}
+
+/* --- limits --- */
+
+static void test_daily_limit(void **state) {
+        struct engine_options o;
+        uint64_t c, sent;
+
+        need_server();
+        o = options(&kinds[0]);
+        o.remote.writes_per_day = 40000;
+        erig_open(&r, &o);
+        c = kind_talk(&r, 6, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        sent = erig_wait_stat(&r, "bytes_remote_today", 1);
+        erig_settle(r.en);
+        sent = erig_stat(&r, "bytes_remote_today");
+        assert_true(sent > 0 && sent <= 40000);
+        /* The day is remembered. */
+        erig_restart(&r, true);
+        assert_int_equal(erig_stat(&r, "bytes_remote_today"), sent);
+        kind_say(&r, c, 7, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        erig_settle(r.en);
+        assert_true(erig_stat(&r, "bytes_remote_today") <= 40000);
+        assert_int_equal(r.n_logged[ENGINE_LOG_REMOTE_FAILS], 0);
+        close_one();
+}
+
+/* --- a server that is away --- */
+
+static void test_away(void **state) {
+        struct engine_options o;
+        uint64_t c;
+
+        need_server();
+        o = options(&kinds[0]);
+        o.remote.uri = "redis:///nonexistent/socket";
+        erig_open(&r, &o);
+        kind_open(&fresh, &kinds[0], UINT32_MAX);
+        c = kind_talk(&r, 6, &A);
+        erig_forget_memory(&r);
+        erig_get(&r, c, &W);
+        (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+        assert_int_equal(B.n_disk, 0);
+        assert_int_equal(erig_stat(&r, "remote"), 1);
+        assert_true(erig_stat(&r, "remote_failures") > 0);
+        assert_true(r.n_logged[ENGINE_LOG_REMOTE_FAILS] >= 1);
+        assert_int_equal(erig_stat(&r, "remote_up"), 0);
+        answer_reset(&W);
+        close_both();
+}
+
+static void test_bad_uri(void **state) {
+        struct engine_options o;
+        struct engine *en;
+        struct err e;
+
+        o = erig_options(32 << 20);
+        need_server();
+        o = options(&kinds[0]);
+        o.state_dir = "/tmp/confab-test-remote-none";
+        o.remote.uri = "http://example";
+        assert_int_equal(engine_open(&en, &o, &e), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "remote: "));
+        assert_int_equal(system("rm -rf /tmp/confab-test-remote-none"), 0);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup(test_comes_back, clear),
+                cmocka_unit_test_setup(test_shared_prefix, clear),
+                cmocka_unit_test_setup(test_wrong_blocks, clear),
+                cmocka_unit_test_setup(test_wrong_contents, clear),
+                cmocka_unit_test_setup(test_gap, clear),
+                cmocka_unit_test_setup(test_closed, clear),
+                cmocka_unit_test_setup(test_rewound, clear),
+                cmocka_unit_test_setup(test_daily_limit, clear),
+                cmocka_unit_test_setup(test_away, clear),
+                cmocka_unit_test_setup(test_bad_uri, clear),
+        };
+
+        return cmocka_run_group_tests(tests, setup, teardown);
+}
