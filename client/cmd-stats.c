@@ -25,6 +25,7 @@ static const struct group {
         {"Between RAM and disk", {"evict", "restore", "blocks_", "writebehind_", "spill_failures",
                                          "unspilled_", "reclaimed_"}},
         {"Spill files", {"spill_", "bytes_spill_"}},
+        {"Remote store", {"remote", "bytes_remote_"}},
         {"Others", {""}},
 };
 

@@ -8,6 +8,7 @@
 #include "daemon/settings.h"
 #include "daemon/startup.h"
 #include "engine/engine.h"
+#include "service/secret.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -352,7 +353,26 @@ static int show_progress(void *arg, const struct engine_opening *o) {
         return 0;
 }
 
-static void check_engine(struct report *p, const struct settings *s) {
+static void say_remote(struct report *p, const struct settings *s, const struct engine_view *v) {
+        if (!s->remote)
+                return;
+        say(p, "Remote store");
+        if (v->remote.code == ERR_NONE)
+                say(p, "  %s", s->remote);
+        else
+                WARN(p, "it can't be used now, and memory would be computed: %s", v->remote.msg);
+}
+
+static void check_remote(struct report *p, const struct settings *s, char **ret_password) {
+        struct err e;
+
+        if (!s->remote)
+                return;
+        if (engine_options_password(s, ret_password, &e) < 0)
+                PROBLEM(p, "%s", e.msg);
+}
+
+static void check_engine(struct report *p, const struct settings *s, const char *password) {
         struct engine_options o = engine_options_of(s);
         _cleanup_(engine_freep) struct engine *en = NULL;
         const char *hidden = startup_hidden(s->model);
@@ -361,6 +381,9 @@ static void check_engine(struct report *p, const struct settings *s) {
         struct err e;
         int r;
 
+        o.remote.password = password;
+        if (s->remote_password_file && !password)
+                o.remote.uri = NULL; /* that was told */
         o.progress = show_progress;
         o.progress_arg = &shown;
         r = engine_look(&en, &o, &e);
@@ -385,16 +408,19 @@ static void check_engine(struct report *p, const struct settings *s) {
         say_codec(p, &v);
         say(p, "Register");
         say_register(p, &v);
+        say_remote(p, s, &v);
 }
 
 int check_run(struct buf *out, const struct settings *s, struct err *e) {
         struct report p = {.out = out};
+        _cleanup_(secret_freep) char *password = NULL;
 
         choose_user(&p, s);
         check_settings(&p, s);
         check_folders(&p, s);
         check_groups(&p, s);
-        check_engine(&p, s);
+        check_remote(&p, s, &password);
+        check_engine(&p, s, password);
         if (p.n_problems)
                 say(&p, "It would not start. Problems: %u, warnings: %u", p.n_problems,
                         p.n_warnings);

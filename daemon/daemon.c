@@ -10,6 +10,7 @@
 #include "service/log.h"
 #include "service/loop.h"
 #include "service/notify.h"
+#include "service/secret.h"
 #include "daemon/peer.h"
 #include "daemon/reply.h"
 #include "daemon/startup.h"
@@ -105,6 +106,8 @@ static void tell(struct daemon *d, const struct engine_event *ev) {
                 [ENGINE_LOG_RECORD_DAMAGED] = LOGGED_RECORD_DAMAGED,
                 [ENGINE_LOG_SPILL_FAILS] = LOGGED_SPILL_FAILS,
                 [ENGINE_LOG_SPILL_WORKS] = LOGGED_SPILL_WORKS,
+                [ENGINE_LOG_REMOTE_FAILS] = LOGGED_REMOTE_FAILS,
+                [ENGINE_LOG_REMOTE_WORKS] = LOGGED_REMOTE_WORKS,
                 [ENGINE_LOG_USER_DISK] = LOGGED_LIMIT_REACHED,
                 [ENGINE_LOG_IMPORT_COLD] = LOGGED_IMPORT_COLD,
                 [ENGINE_LOG_WAITS] = LOGGED_WAITS_FOR_MEMORY,
@@ -338,8 +341,12 @@ static int load_overrides(struct daemon *d, struct err *e) {
 static int open_engine(struct daemon *d, struct err *e) {
         struct engine_options o = engine_options_of(d->settings);
         struct startup startup = {.model = d->settings->model};
-        int r;
+        _cleanup_(secret_freep) char *password = NULL;
+        int r = engine_options_password(d->settings, &password, e);
 
+        if (r < 0)
+                return r;
+        o.remote.password = password;
         o.progress = startup_progress;
         o.progress_arg = &startup;
         r = engine_open(&d->engine, &o, e);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine-options.h"
+#include "base/err.h"
 #include "daemon/settings.h"
+#include "service/secret.h"
+
+/* Of a file that has a password. */
+#define PASSWORD_FILE_MAX 65536
 
 struct engine_options engine_options_of(const struct settings *s) {
         return (struct engine_options){
@@ -9,6 +14,13 @@ struct engine_options engine_options_of(const struct settings *s) {
                 .register_uri = s->store,
                 .register_wait_usec = s->store_timeout,
                 .lease_usec = s->lease_time,
+                .remote = {.uri = s->remote,
+                        .user = s->remote_user,
+                        .ca_file = s->remote_ca_file,
+                        .timeout_usec = s->remote_timeout,
+                        .keep_sec = (uint32_t)(s->remote_keep / 1000000),
+                        .write_share = (uint32_t)s->remote_write_share,
+                        .writes_per_day = s->remote_writes_per_day},
                 .pool_size = s->pool_size,
                 .n_threads = (uint32_t)s->threads,
                 .context = (uint32_t)s->context,
@@ -38,4 +50,13 @@ struct engine_options engine_options_of(const struct settings *s) {
                 .verify_model = s->verify_model,
                 .chat_format = s->chat_format,
         };
+}
+
+int engine_options_password(const struct settings *s, char **ret, struct err *e) {
+        int r;
+
+        if (!s->remote || !s->remote_password_file)
+                return 0;
+        r = secret_read_line(ret, s->remote_password_file, PASSWORD_FILE_MAX, e);
+        return err_wrap(e, r, "remote-password-file: %s", s->remote_password_file);
 }

@@ -60,6 +60,30 @@ static int check_store(const char *uri, struct err *e) {
         return 0;
 }
 
+/* The engine knows more of such URIs. Here is what a look at the settings alone shall find. */
+static int check_remote(const struct settings *s, struct err *e) {
+        static const char plain[] = "redis://", secure[] = "rediss://";
+        const char *uri = s->remote;
+        bool tls;
+
+        if (!uri)
+                return 0;
+        tls = strncmp(uri, secure, strlen(secure)) == 0;
+        if (!tls && strncmp(uri, plain, strlen(plain)) != 0)
+                return err_set(e, ERR_INVALID,
+                        "remote: a URI that begins with redis:// or rediss:// is needed, as in "
+                        "redis://cache.example:6379");
+        if (strchr(uri, '@') && strncmp(uri, "redis:///", strlen("redis:///")) != 0)
+                return err_set(e, ERR_INVALID,
+                        "remote: no name or password in the URI, which is shown to administrators: "
+                        "use remote-user and remote-password-file");
+        if (s->remote_user && !s->remote_password_file)
+                return err_set(e, ERR_INVALID, "remote-user takes a remote-password-file");
+        if (s->remote_ca_file && !tls)
+                return err_set(e, ERR_INVALID, "remote-ca-file takes a remote of rediss://");
+        return 0;
+}
+
 /* Settings that only make sense together. */
 int settings_check(const void *settings, struct err *e) {
         const struct settings *s = settings;
@@ -71,7 +95,7 @@ int settings_check(const void *settings, struct err *e) {
                 return err_set(e, ERR_INVALID, "output-low must be less than output-high");
         if (s->output_high >= s->output_limit)
                 return err_set(e, ERR_INVALID, "output-high must be less than output-limit");
-        if (check_store(s->store, e) < 0)
+        if (check_store(s->store, e) < 0 || check_remote(s, e) < 0)
                 return -ERR_INVALID;
         return trusted_parse(&trusted, s->trusted_users, e);
 }

@@ -49,6 +49,38 @@ const struct setting settings_table[] = {
                 .help = "With store: after so long without a sign of life other machines may take "
                         "the "
                         "conversations that this one holds. The same on all machines."},
+        {"remote", SETTING_TEXT, AT(remote), .metavar = "URI",
+                .help = "Keep copies of the memory of conversations on a Valkey or Redis server, "
+                        "where machines with the same store find what others have computed: "
+                        "redis://HOST[:PORT], with TLS rediss://HOST[:PORT], for a cluster "
+                        "several of HOST[:PORT] with commas between, redis:///PATH for a Unix "
+                        "socket. Without a name or a password: settings are shown to "
+                        "administrators. See cluster.md."},
+        {"remote-user", SETTING_TEXT, AT(remote_user), .metavar = "NAME",
+                .help = "With remote: the user of that server. None: its default user."},
+        {"remote-password-file", SETTING_TEXT, AT(remote_password_file), .metavar = "FILE",
+                .help = "With remote: the first line of this file is the password. It belongs to "
+                        "root or the user whom confabd runs as, and nobody else may read it; it "
+                        "is read at the start. A credential of the service will do."},
+        {"remote-ca-file", SETTING_TEXT, AT(remote_ca_file), .metavar = "FILE",
+                .help = "With remote = rediss://...: certificates (PEM) of those whose signature "
+                        "is trusted. None: those whom the system trusts."},
+        {"remote-timeout", SETTING_DURATION, AT(remote_timeout), USEC / 100, 60 * USEC, "1s",
+                .metavar = "TIME",
+                .help = "With remote: how long the server may say nothing. Then what was wanted "
+                        "of it is computed, and it is left alone for a while."},
+        {"remote-keep", SETTING_DURATION, AT(remote_keep), 60 * USEC, 3650 * 86400 * USEC,
+                "604800s", .metavar = "TIME",
+                .help = "With remote: how long memory that nobody uses stays there. The default "
+                        "is a week."},
+        {"remote-write-share", SETTING_COUNT, AT(remote_write_share), 1, 100, "25",
+                .metavar = "PERCENT",
+                .help = "With remote: part of the time in which memory is sent there, so that the "
+                        "network is left to others."},
+        {"remote-writes-per-day", SETTING_SIZE, AT(remote_writes_per_day), 1ull << 20, 1ull << 60,
+                "none", .zero = "none", .metavar = "BYTES",
+                .help = "With remote: bytes that are sent there within a day (UTC). What comes "
+                        "beyond it waits for the next day."},
         {"config", SETTING_TEXT, AT(config), .metavar = "FILE", .flag_only = true,
                 .help = "Read settings from this file first, then from the files FILE.d/*.conf by "
                         "their names."},

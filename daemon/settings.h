@@ -16,6 +16,9 @@ struct settings {
         char *chat_format, *trusted_users;     /* likewise */
         char *store;                           /* likewise */
         uint64_t store_timeout, lease_time;    /* usec */
+        char *remote, *remote_user, *remote_password_file, *remote_ca_file; /* as above */
+        uint64_t remote_timeout, remote_keep;                               /* usec */
+        uint64_t remote_write_share, remote_writes_per_day;                 /* 0: none */
         /* engine */
         uint64_t pool_size; /* 0: auto */
         uint64_t threads, context, kv_type, batch_tokens, prefill_share, max_active,

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/gateway/tokens.h"
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "service/secret.h"
 #include "service/uid.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #define FILE_MAX (2u << 20)
 #define BLANKS " \t\r"
@@ -120,53 +117,17 @@ int tokens_add(struct tokens *tokens, const char *token, uint32_t uid, struct er
         return 0;
 }
 
-static int check_file(const struct stat *st, struct err *e) {
-        if (!S_ISREG(st->st_mode))
-                return err_set(e, ERR_INVALID, "it is not a file");
-        if (st->st_size > FILE_MAX)
-                return err_set(e, ERR_INVALID, "it has more than %u bytes", FILE_MAX);
-        if (st->st_mode & 077)
-                return err_set(e, ERR_PERMISSION,
-                        "its mode is %04o: it must be readable by its owner only (0600)",
-                        st->st_mode & 07777);
-        if (st->st_uid != 0 && st->st_uid != geteuid())
-                return err_set(e, ERR_PERMISSION, "it belongs to user %u, neither root nor %u",
-                        st->st_uid, geteuid());
-        return 0;
-}
-
-static int read_text(char **ret, const char *path, struct err *e) {
-        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        _cleanup_(freep) char *text = NULL;
-        struct stat st;
-        int r;
-
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return err_set(e, ERR_SYS, "cannot open it");
-        r = check_file(&st, e);
-        if (r < 0)
-                return r;
-        text = calloc(1, (size_t)st.st_size + 1);
-        if (!text)
-                return err_set(e, ERR_NOMEM, "no memory for it");
-        r = file_pread(fd, text, (size_t)st.st_size, 0, e);
-        if (r < 0)
-                return r;
-        if (strlen(text) != (size_t)st.st_size)
-                return err_set(e, ERR_INVALID, "it has a NUL byte");
-        *ret = TAKE_PTR(text);
-        return 0;
-}
-
 int tokens_read(struct tokens *ret, const char *path, struct err *e) {
         _cleanup_(freep) char *text = NULL;
+        size_t n;
         int r;
 
-        r = read_text(&text, path, e);
-        if (r == 0)
+        r = secret_read(&text, path, FILE_MAX, e);
+        if (r == 0) {
+                n = strlen(text); /* before it is taken apart */
                 r = tokens_parse(ret, text, e);
-        if (text)
-                explicit_bzero(text, strlen(text));
+                explicit_bzero(text, n);
+        }
         return err_wrap(e, r, "%s", path);
 }
 

@@ -256,6 +256,27 @@ const struct logged_info logged_table[] = {
                 .subject = "Memory can be written to disk again",
                 .text = "Writing to the spill files works again, after it had failed or "
                         "a limit of the disk had been reached."},
+        EVENT(REMOTE_FAILS) = {.name = "remote-fails",
+                .id = "3c0c7e729b534deeb6f7c0e60c5ab75f",
+                .level = LOG_WARNING,
+                .limited = true,
+                .fields = "CONFAB_ERROR",
+                .subject = "The remote store of memory cannot be used",
+                .text = "The server that remote names cannot be reached, does not answer within "
+                        "remote-timeout, refuses the service, or is full; the message says which. "
+                        "Nothing that was said is lost, and nobody waits for it: conversations "
+                        "that come from another machine compute their memory. The server is tried "
+                        "again, after half a minute at most while somebody wants it."
+                        "\n\nLook at the server, at the network, and at the settings that begin "
+                        "with remote. One that is full needs \"maxmemory-policy allkeys-lru\", or "
+                        "more memory. A line tells when it works again."},
+        EVENT(REMOTE_WORKS) = {.name = "remote-works",
+                .id = "be427ff14d514bc2948828e8c387f21f",
+                .level = LOG_INFO,
+                .fields = "",
+                .subject = "The remote store of memory can be used again",
+                .text = "The server that remote names works again, after it had failed. What was "
+                        "not sent meanwhile is sent now."},
         EVENT(IMPORT_COLD) = {.name = "import-cold",
                 .id = "c4561137bc6d42ad8f71391f3853ab89",
                 .level = LOG_INFO,

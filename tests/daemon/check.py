@@ -119,6 +119,32 @@ def check_layers(case):
     case.check(2, f"{config}:1: unknown setting 'bogus'", defaults=defaults, config=config)
 
 
+def check_remote(case):
+    password = os.path.join(case.folder, 'password')
+    case.check(0, "Remote store\n  warning: it can't be used now, and memory would be computed: server 127.0.0.1:1: ", remote='redis://127.0.0.1:1')
+    case.check(0, absent=('Remote store',))
+    for flags in ([], ['--check-settings'], ['--check']):
+        for uri, word in ('redis://:hush@127.0.0.1', 'remote-password-file'), ('http://127.0.0.1', 'redis://'):
+            done = subprocess.run([confabd, *flags, *(f'--{name}={value}' for name, value in case.flags.items()), '--remote', uri],
+                                  capture_output=True, text=True, check=False)
+            need(done.returncode == 2 and word in done.stderr and 'hush' not in done.stderr + done.stdout, f'{flags} {uri}: {done}')
+    # What the engine alone knows, it says at a start as well.
+    for uri, word in ('redis://127.0.0.1:123456', '127.0.0.1:123456'), ('redis://127.0.0.1/x', 'number'), ('redis://,', 'HOST'):
+        case.check(3, 'PROBLEM: remote: ', word, remote=uri)
+        done = subprocess.run([confabd, *(f'--{name}={value}' for name, value in {**case.flags, 'state': case.state + '-none'}.items()),
+                               '--remote', uri], capture_output=True, text=True, check=False)
+        need(done.returncode == 3 and 'cannot start: ' in done.stderr and word in done.stderr, f'{uri}: {done}')
+    case.check(3, f'PROBLEM: remote-password-file: {password}: cannot open it', 'Register\n  none yet', remote='redis://127.0.0.1:1',
+               remote_password_file=password)
+    write(password, 'hush\n')
+    os.chmod(password, 0o644)
+    case.check(3, 'PROBLEM: remote-password-file: ', 'readable by its owner only', absent=('hush',), remote='redis://127.0.0.1:1',
+               remote_password_file=password)
+    os.chmod(password, 0o600)
+    case.check(0, absent=('hush',), remote='redis://127.0.0.1:1', remote_password_file=password)
+    os.unlink(password)
+
+
 def check_problems(case):
     case.check(3, 'PROBLEM:', '/none.gguf', model=os.path.join(case.folder, 'none.gguf'))
     case.check(3, 'PROBLEM:', 'is not a folder', state=model, absent=('Warnings: 0',))
@@ -194,7 +220,7 @@ def check_as_owner(case):
 
 
 with tempfile.TemporaryDirectory(prefix='confab-check-') as folder:
-    for part in (check_figures, check_layers, check_problems, check_template, check_chat_format, check_register, check_as_owner):
+    for part in (check_figures, check_layers, check_remote, check_problems, check_template, check_chat_format, check_register, check_as_owner):
         if part is check_as_owner and os.geteuid() != 0:
             continue
         here = os.path.join(folder, part.__name__)

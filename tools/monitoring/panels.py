@@ -69,6 +69,7 @@ UP = [(0, 'down', 'red'), (1, 'up', 'green')]
 CODECS = [(0, 'raw', 'blue'), (1, 'LZ4', 'blue'), (2, 'KV', 'green')]
 REASONS = [(0, 'as it is set', 'blue'), (1, 'soonest back', 'green'), (2, 'soonest back, disk not measured', 'green'), (3, 'disk-limit is near', 'orange'),
            (4, 'file system is nearly full', 'red'), (5, 'disk-writes-per-day is near', 'orange')]
+REMOTE_STATES = [(0, 'none', 'blue'), (1, 'in use', 'green'), (2, 'left alone after a failure', 'orange')]
 REUSED = 'increase(confab_daemon_tokens_reused_ram{@D}[$__range]) + increase(confab_daemon_tokens_reused_disk{@D}[$__range]) + ' \
          'increase(confab_daemon_tokens_reused_shared{@D}[$__range])'
 
@@ -193,6 +194,25 @@ DISK = [
           'that happens to conversations in use.', bars=True, width=12),
 ]
 
+REMOTE = [
+    stat('Remote store', 'none', [('confab_daemon_remote{@D} * (2 - confab_daemon_remote_up{@D})', EACH)],
+         'Where machines find each other\'s memory (remote). After a failure it is left alone for half a minute at most, and memory is computed: '
+         'journalctl -u confabd says why.', values=REMOTE_STATES, width=12),
+    stat('Sent today', 'bytes', [('sum(confab_daemon_bytes_remote_today{@D})', 'today')],
+         'Since midnight (UTC), also before a restart. remote-writes-per-day bounds it.', width=12),
+    lines('Sent and read, remote', 'Bps', rates('confab_daemon_bytes_remote_', [('sent{@D}', 'sent'), ('read{@D}', 'read')]),
+          'Memory is sent in the background, during remote-write-share percent of the time at most, and read when a conversation comes from another machine.'),
+    lines('Blocks, remote', 'ops',
+          rates('confab_daemon_remote_', [('blocks_sent{@D}', 'sent'), ('blocks_read{@D}', 'read'), ('skipped{@D}', 'times computed, as that was faster')]),
+          'Many sent and few read: conversations stay on their machines, or values are gone before they are wanted (more memory for the server, or a longer '
+          'remote-keep). Much computed: the network or the server is slower than this machine computes.'),
+    lines('What failed, remote', 'none',
+          [(f'sum(increase(confab_daemon_remote_{name}{{@D}}[$__rate_interval]))', legend) for name, legend in (
+              ('failures', 'calls that failed'), ('damaged', 'damaged blocks'))],
+          'Nobody got a wrong answer: what does not come is computed. Failures: journalctl -u confabd names the server and the cause. Damaged blocks: '
+          'something changes values there, or writes others under their names.', bars=True),
+]
+
 OF_USER = '{{uid}} {{tenant}}'
 
 
@@ -257,4 +277,4 @@ GATEWAYS = [
           'All requests, and those of them for which a daemon made a reply.', width=12),
 ]
 
-ROWS = [('Overview', OVERVIEW), ('Latency', LATENCY), ('Memory', MEMORY), ('Disk', DISK), ('Users', USERS), ('Gateway', GATEWAYS)]
+ROWS = [('Overview', OVERVIEW), ('Latency', LATENCY), ('Memory', MEMORY), ('Disk', DISK), ('Remote store', REMOTE), ('Users', USERS), ('Gateway', GATEWAYS)]

@@ -100,6 +100,9 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         fake.pool_auto = FAKE_AUTO;
         snprintf(fake.model, sizeof(fake.model), "%s", o->model_path);
         snprintf(fake.state_dir, sizeof(fake.state_dir), "%s", o->state_dir);
+        snprintf(fake.remote_password, sizeof(fake.remote_password), "%s",
+                o->remote.password ? o->remote.password : "");
+        fake.options.remote.password = NULL; /* it is wiped when the engine is open */
         *ret = the_engine = en;
         return 0;
 }

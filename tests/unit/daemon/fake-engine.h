@@ -23,6 +23,7 @@ struct fake_request {
 struct fake_engine {
         struct engine_options options;
         char model[128], state_dir[128];
+        char remote_password[64];      /* as it was while the engine was opened; "": none */
         struct fake_request *requests; /* [n], in order of submission */
         size_t n;
         bool stopping;

@@ -56,6 +56,44 @@ static void test_options_reach_the_engine(void **state) {
         assert_int_equal(fake.options.spill_codec, ENGINE_CODEC_RAW);
 }
 
+static void test_remote_store_reaches_the_engine(void **state) {
+        static const struct {
+                const char *name, *value;
+        } words[] = {{"remote", "redis://a.example"}, {"remote-user", "confab"},
+                {"remote-timeout", "250ms"}, {"remote-keep", "36h"}, {"remote-write-share", "7"},
+                {"remote-writes-per-day", "3G"}};
+        const struct engine_remote_options *o = &fake.options.remote;
+        struct fixture *f = *state;
+        char file[128];
+        FILE *out;
+
+        fixture_start(f);
+        assert_null(o->uri);
+        assert_string_equal(fake.remote_password, "");
+        f->d = daemon_free(f->d);
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                assert_int_equal(
+                        settings_set(&f->settings, words[i].name, words[i].value, &f->e), 0);
+        snprintf(file, sizeof(file), "%s/password", f->dir);
+        assert_int_equal(settings_set(&f->settings, "remote-password-file", file, &f->e), 0);
+        expect_start_error(f, -ERR_SYS, file);
+        out = fopen(file, "w");
+        assert_true(out && fputs("hush\n", out) >= 0 && fclose(out) == 0);
+        assert_int_equal(chmod(file, 0644), 0);
+        expect_start_error(f, -ERR_PERMISSION, "0644");
+        assert_int_equal(chmod(file, 0600), 0);
+        fixture_start(f);
+        assert_string_equal(o->uri, "redis://a.example");
+        assert_string_equal(o->user, "confab");
+        assert_string_equal(fake.remote_password, "hush");
+        assert_null(o->ca_file);
+        assert_int_equal(o->timeout_usec, 250000);
+        assert_int_equal(o->keep_sec, 36 * 3600);
+        assert_int_equal(o->write_share, 7);
+        assert_int_equal(o->writes_per_day, 3ull << 30);
+        assert_int_equal(unlink(file), 0);
+}
+
 static void test_engine_that_does_not_open(void **state) {
         struct fixture *f = *state;
 
@@ -376,6 +414,7 @@ static void test_watchdog(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test_closed(test_options_reach_the_engine),
+                daemon_test_closed(test_remote_store_reaches_the_engine),
                 daemon_test_closed(test_engine_that_does_not_open),
                 daemon_test_closed(test_socket_mode),
                 daemon_test_closed(test_stale_socket_is_replaced),

@@ -3,9 +3,11 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/util.h"
+#include "daemon/engine-options.h"
 #include "daemon/settings.h"
 #include "daemon/trusted.h"
 #include "engine/engine.h"
+#include "service/secret.h"
 #include "util/test.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,7 +129,10 @@ static void test_bad_values(void **state) {
                 {"socket-mode", "01777"}, {"kv-type", "f64"}, {"hello-timeout", "0"},
                 {"hello-timeout", "1 s"}, {"hello-timeout", "3 weeks"}, {"model", ""},
                 {"log-level", "5"}, {"nonsense", "1"}, {"max-frame", "1"},
-                {"spill-delay", "1500us"}, {"frame-timeout", "2000001us"}};
+                {"spill-delay", "1500us"}, {"frame-timeout", "2000001us"},
+                {"remote-timeout", "9ms"}, {"remote-timeout", "61s"}, {"remote-keep", "59s"},
+                {"remote-keep", "none"}, {"remote-write-share", "0"}, {"remote-write-share", "101"},
+                {"remote-writes-per-day", "0"}, {"remote-writes-per-day", "1K"}, {"remote", ""}};
 
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
                 struct settings s = {.pool_size = 77, .threads = 77};
@@ -417,6 +422,115 @@ static void test_trusted(void **state) {
         assert_null(t.uids);
 }
 
+static void expect_remote(const char *uri, const char *flag, const char *part) {
+        enum conf_action action;
+        struct settings s;
+        struct err e;
+        int r = load(&s, &e, &action, "--model", "m", "--remote", uri, flag, NULL);
+
+        assert_int_equal(r, part ? -ERR_INVALID : 0);
+        if (part && !strstr(e.msg, part))
+                fail_msg("'%s' does not say '%s'", e.msg, part);
+        assert_true(!part || !strstr(e.msg, "hush"));
+        settings_deinit(&s);
+}
+
+static void test_remote(void **state) {
+        enum conf_action action;
+        struct settings s;
+        struct err e;
+
+        assert_int_equal(load(&s, &e, &action, "--model", "m", NULL), 0);
+        assert_null(s.remote);
+        assert_int_equal(s.remote_timeout, 1000000);
+        assert_int_equal(s.remote_keep, 7 * 86400 * 1000000ull);
+        assert_int_equal(s.remote_write_share, 25);
+        assert_int_equal(s.remote_writes_per_day, 0);
+        settings_deinit(&s);
+        expect_remote("redis://a.example,[::1]:7000/1", NULL, NULL);
+        expect_remote("rediss://a.example", "--remote-ca-file=/ca.pem", NULL);
+        expect_remote("redis:///run/redis/a@b.sock", "--remote-password-file=/none", NULL);
+        /* Whatever the mistake, a password is not repeated. */
+        expect_remote("redis://:hush@a.example", NULL, "remote-password-file");
+        expect_remote("rediss://user:hush@a.example/0", NULL, "remote-password-file");
+        expect_remote("redis://user@a.example,b.example", NULL, "remote-user");
+        expect_remote("valkey://user:hush@a.example", NULL, "redis://");
+        expect_remote("hush", NULL, "redis://");
+        expect_remote("/run/redis/redis-server.sock", NULL, "redis://");
+        expect_remote("redis://a", "--remote-user=u", "remote-password-file");
+        expect_remote("redis://a", "--remote-ca-file=/ca.pem", "rediss://");
+        /* Without it the others mean nothing. */
+        assert_int_equal(load(&s, &e, &action, "--model", "m", "--remote-user=u", NULL), 0);
+        settings_deinit(&s);
+}
+
+static void expect_password(const struct settings *s, const char *want) {
+        _cleanup_(secret_freep) char *password = NULL;
+        struct err e;
+
+        assert_int_equal(engine_options_password(s, &password, &e), 0);
+        if (want)
+                assert_string_equal(password, want);
+        else
+                assert_null(password);
+}
+
+static void expect_no_password(const struct settings *s, int r, const char *part) {
+        char *password = NULL;
+        struct err e;
+
+        assert_int_equal(engine_options_password(s, &password, &e), r);
+        assert_null(password);
+        if (!strstr(e.msg, part) || !strstr(e.msg, "remote-password-file: "))
+                fail_msg("'%s' does not say '%s'", e.msg, part);
+}
+
+static void test_password_file(void **state) {
+        char uri[] = "redis://a", none[] = "/nonexistent/password", folder[] = "/tmp";
+        struct settings s = {.remote_password_file = none};
+
+        expect_password(&s, NULL); /* it is not read */
+        s = (struct settings){.remote = uri};
+        expect_password(&s, NULL);
+        s.remote_password_file = none;
+        expect_no_password(&s, -ERR_SYS, none);
+        s.remote_password_file = folder;
+        expect_no_password(&s, -ERR_INVALID, "not a file");
+        s.remote_password_file = path;
+        write_file("a word, and another\r\n# what else is there\n");
+        assert_int_equal(chmod(path, 0600), 0);
+        expect_password(&s, "a word, and another");
+        write_file("one");
+        expect_password(&s, "one");
+        assert_int_equal(chmod(path, 0400), 0);
+        expect_password(&s, "one");
+        for (mode_t bit = 1; bit < 0100; bit <<= 1) {
+                assert_int_equal(chmod(path, 0600 | bit), 0);
+                expect_no_password(&s, -ERR_PERMISSION, "readable by its owner only");
+        }
+        if (geteuid() == 0) {
+                /* As a service manager passes it, with an ACL. */
+                assert_int_equal(chmod(path, 0440), 0);
+                expect_password(&s, "one");
+                assert_int_equal(chown(path, 0, 12345), 0);
+                expect_no_password(&s, -ERR_PERMISSION, "0440");
+                assert_int_equal(chmod(path, 0400), 0);
+                assert_int_equal(chown(path, 12345, 0), 0);
+                expect_no_password(&s, -ERR_PERMISSION, "12345");
+                assert_int_equal(chown(path, 0, 0), 0);
+        }
+        assert_int_equal(chmod(path, 0600), 0);
+        write_file("");
+        expect_no_password(&s, -ERR_INVALID, "empty");
+        write_file("\nsecond\n");
+        expect_no_password(&s, -ERR_INVALID, "empty");
+        write_file("x");
+        assert_int_equal(truncate(path, 100), 0);
+        expect_no_password(&s, -ERR_INVALID, "NUL");
+        assert_int_equal(truncate(path, 65537), 0);
+        expect_no_password(&s, -ERR_INVALID, "65536");
+}
+
 /* What the table takes, the engine takes; more is refused here, and nowhere clamped. */
 static void test_ranges_are_the_engines(void **state) {
         static const struct {
@@ -480,6 +594,8 @@ int main(void) {
                 cmocka_unit_test(test_help_and_version),
                 cmocka_unit_test(test_reload),
                 cmocka_unit_test(test_trusted),
+                cmocka_unit_test(test_remote),
+                cmocka_unit_test(test_password_file),
                 cmocka_unit_test(test_ranges_are_the_engines),
                 cmocka_unit_test(test_man_pages),
         };
