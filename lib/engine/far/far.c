@@ -34,7 +34,7 @@ struct far *far_free(struct far *f) {
 }
 
 /* Of a value: a record of the largest block (spill_stored_max()), or a table of contents. */
-static size_t value_max(const struct engine *engine) {
+size_t far_value_max(const struct engine *engine) {
         size_t size = far_contents_size(engine);
 
         for (size_t c = 0; c < SEQ_N_CLASSES; c++)
@@ -56,7 +56,7 @@ int far_open(struct engine *engine, struct err *e) {
 
         if (!o->uri)
                 return 0;
-        options.max_value_size = value_max(engine);
+        options.max_value_size = far_value_max(engine);
         f->keep_sec = o->keep_sec;
         f->share = MIN(MAX(o->write_share, 1u), 100u);
         f->writes_per_day = o->writes_per_day;

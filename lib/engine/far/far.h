@@ -50,6 +50,8 @@ void far_stop(struct engine *engine);
 bool far_is_up(const struct engine *engine);
 /* A call has ended with @r. Engine thread. */
 void far_note(struct engine *engine, int r, const struct err *e);
+/* Bytes of the longest value. */
+size_t far_value_max(const struct engine *engine);
 /* How long a call may wait altogether, by clock_monotonic_usec(): for calls that nobody waits for. */
 uint64_t far_deadline(const struct engine *engine);
 

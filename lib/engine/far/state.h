@@ -5,7 +5,7 @@
 
 #include "engine/far/far.h"
 
-enum { FAR_FORGET_MAX = 1024 };
+enum { FAR_FORGET_MAX = 8192 };
 
 struct known_secret {
         uint64_t owner;

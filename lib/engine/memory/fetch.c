@@ -205,6 +205,8 @@ static size_t fetch_size(const struct engine *engine, const struct fetch *f, siz
         return sizeof(*f) + n_tokens * sizeof(*f->tokens) + n * sizeof(*f->has_window) +
                far_find_size(engine, (uint32_t)n_tokens) +
                2 * n * (sizeof(struct fetch_item) + sizeof(struct remote_key)) +
+               /* what the connections hold of a reply (lib/remote) */
+               IO_FETCH_LANES * 2 * far_value_max(engine) +
                /* the sequence that is made anew */
                2 * n * SEQ_N_CLASSES * 4 * sizeof(void *);
 }
