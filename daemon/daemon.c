@@ -128,9 +128,24 @@ static void tell(struct daemon *d, const struct engine_event *ev) {
         log_event(events[ev->log.what], &about, "engine");
 }
 
+/* Another machine has changed limits. */
+static void take_overrides(struct daemon *d, const struct engine_event *ev) {
+        struct err e;
+
+        if (quota_rules_replace(&d->users.rules, ev->overrides.list, ev->overrides.n, &e) < 0)
+                LOG_ERROR(LOGGED_SHORT_OF_RESOURCES, &e,
+                        "limits that another machine has changed hold here from the next start on");
+        else
+                limits_of_all(d);
+}
+
 static void handle_event(struct daemon *d, struct engine_event *ev) {
         if (ev->kind == ENGINE_LOG) {
                 tell(d, ev);
+                return;
+        }
+        if (ev->kind == ENGINE_OVERRIDES) {
+                take_overrides(d, ev);
                 return;
         }
         if (ev->kind == ENGINE_STOPPED) {

@@ -578,6 +578,7 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
         case ENGINE_USED:  /* methods-quota.c takes it */
         case ENGINE_OWNER: /* methods-hello.c takes it */
         case ENGINE_BYTES: /* of the daemon's own requests */
+        case ENGINE_OVERRIDES:
         case ENGINE_LOG:
         case ENGINE_STOPPED:
                 break;

@@ -121,6 +121,23 @@ int quota_rules_load(
         return r;
 }
 
+int quota_rules_replace(
+        struct quota_rules *rules, const struct quota_override *list, size_t n, struct err *e) {
+        struct quota_rules all = QUOTA_RULES_NULL;
+        int r;
+
+        /* Changes under way keep their room (4). */
+        all.n_promised = rules->n_promised;
+        r = quota_rules_load(&all, list, n, e);
+        if (r < 0) {
+                quota_rules_deinit(&all);
+                return r;
+        }
+        quota_rules_deinit(rules);
+        *rules = all;
+        return 0;
+}
+
 void quota_rules_deinit(struct quota_rules *rules) {
         for (size_t i = 0; i < rules->n; i++)
                 free(rules->list[i].label);

@@ -54,6 +54,9 @@ struct quota_rules {
 /* Take over what the register has: @list as engine_overrides() gives it (not taken over). -ERR_NOMEM. */
 int quota_rules_load(
         struct quota_rules *rules, const struct quota_override *list, size_t n, struct err *e);
+/* The same in place of those that are there, on failure these stay. */
+int quota_rules_replace(
+        struct quota_rules *rules, const struct quota_override *list, size_t n, struct err *e);
 void quota_rules_deinit(struct quota_rules *rules);
 
 /* A change of the overrides of one subject, on its way to the register. */

@@ -844,6 +844,7 @@ enum engine_event_kind {
         ENGINE_DRAINED,      /* final: drain */
         ENGINE_CHECKED,      /* final: check */
         ENGINE_USED,         /* final: usage */
+        ENGINE_OVERRIDES,    /* handle 0: overrides of limits are other ones: `overrides` has all */
         ENGINE_LOG,          /* handle 0: something to put into the journal: `log` says what */
         ENGINE_STOPPED       /* handle 0 */
 };
@@ -1002,6 +1003,10 @@ struct engine_event {
                         uint64_t n_requests; /* that were cancelled */
                 } drained;
                 struct engine_checked checked;
+                struct {
+                        struct quota_override *list; /* [n] */
+                        size_t n;
+                } overrides;
                 struct {
                         enum engine_log what;
                         uint64_t owner; /* OWNER_ANY: nobody in particular */

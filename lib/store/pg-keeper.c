@@ -6,8 +6,8 @@
  * 1. It writes the server's time into this machine's row, four times in the time after which others may take what a silent machine
  *    holds. What the server's clock says goes to the store's times (store_now_usec()), so that they are of one clock
  *    on all machines.
- * 2. It listens on this machine's channel of the register (PostgreSQL's LISTEN): "want ID MACHINE", "given ID". What is said while
- *    the connection is lost is lost, too; who asked asks again.
+ * 2. It listens on this machine's channel of the register (PostgreSQL's LISTEN): "want ID MACHINE", "given ID", "limits". What is said while
+ *    the connection is lost is lost, too; who asked asks again, and limits are looked at anew.
  */
 #include "base/clock.h"
 #include "base/thread.h"
@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -53,9 +54,10 @@ static int listen_on_channel(struct pg *pg) {
         return pg_exec(pg, sql, NULL, NULL);
 }
 
-/* One attempt; the next beat makes another. */
-static void beat(struct pg *pg) {
+/* One attempt; the next beat makes another. True: it was deaf, and hears again. */
+static bool beat(struct pg *pg) {
         uint64_t before = clock_realtime_usec();
+        bool was_deaf = !pg->conn;
         PGresult *result = NULL;
         char sql[192];
         int64_t seen;
@@ -67,15 +69,16 @@ static void beat(struct pg *pg) {
                 pg->shared->machine);
         if (!pg->conn && (pg_connect(pg, NULL) < 0 || listen_on_channel(pg) < 0)) {
                 pg_disconnect(pg);
-                return;
+                return false;
         }
         if (pg_exec(pg, sql, &result, NULL) < 0)
-                return;
+                return false;
         seen = pg_number(result, 0);
         PQclear(result);
         if (seen > 0) /* half of the way there and back */
                 set_clock(pg->shared,
                         seen - (int64_t)(before + (clock_realtime_usec() - before) / 2));
+        return was_deaf;
 }
 
 static void hear(struct pg_keeper *keeper, const char *said) {
@@ -87,6 +90,8 @@ static void hear(struct pg_keeper *keeper, const char *said) {
                         keeper->listener.wanted(keeper->listener.arg, id, machine);
         } else if (sscanf(said, "given %" SCNu64, &id) == 1 && keeper->listener.given) {
                 keeper->listener.given(keeper->listener.arg);
+        } else if (strcmp(said, "limits") == 0 && keeper->listener.limits) {
+                keeper->listener.limits(keeper->listener.arg);
         }
         pthread_mutex_unlock(&keeper->lock);
 }
@@ -124,7 +129,8 @@ static void *keep(void *arg) {
 
         while (!wait_until(keeper, due)) {
                 if (clock_monotonic_usec() >= due) {
-                        beat(keeper->pg);
+                        if (beat(keeper->pg))
+                                hear(keeper, "limits"); /* what was said meanwhile */
                         due = clock_monotonic_usec() + pause;
                 }
                 hear_all(keeper);
@@ -162,7 +168,7 @@ int pg_keeper_start(struct pg_shared *shared, struct err *e) {
                 return err_no_memory(e);
         }
         /* The first beat, so that the time is known from the start. */
-        beat(keeper->pg);
+        (void)beat(keeper->pg);
         if (thread_start(&keeper->thread, NULL, keep, keeper) != 0) {
                 keeper_free(keeper);
                 return err_set(e, ERR_NOMEM, "cannot start the thread of the register");

@@ -268,6 +268,18 @@ int store_lease_drop(struct store *s, uint64_t id, uint64_t machine, struct err 
         return r;
 }
 
+int store_leases_release(struct store *s, struct err *e) {
+        STORE_LOCK(s);
+        int r;
+
+        if (!s->pg)
+                return 0;
+        do
+                r = pg_leases_release(s, e);
+        while (txn_again(s, &r, e));
+        return r;
+}
+
 int pg_leases_release(struct store *s, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         _query_ q = {};

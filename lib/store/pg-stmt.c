@@ -346,6 +346,10 @@ const char *const pg_stmt_sql[STMT_N] = {
         [STMT_QUOTA_SET] =
                 "INSERT INTO quota (kind, number, label, name, value) VALUES (?,?,?,?,?) "
                 "ON CONFLICT (kind, number, label, name) DO UPDATE SET value = excluded.value",
+        /* To all other machines. */
+        [STMT_QUOTA_TELL] = "SELECT count(pg_notify('confab_' || CAST(CAST('conversation' AS "
+                            "regclass) AS oid) || '_' || number, 'limits')) FROM machine "
+                            "WHERE number <> @machine",
         [STMT_USAGE_WORK] =
                 "INSERT INTO usage (owner, day, day_tokens) VALUES (?1, ?2, ?3) "
                 "ON CONFLICT (owner) DO UPDATE SET day = excluded.day, day_tokens = CASE "

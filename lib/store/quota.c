@@ -309,6 +309,16 @@ static int check_count(struct store *s, struct err *e) {
         return query_check(&q, e);
 }
 
+/* They hear of it when the transaction is committed. */
+static int tell_others(struct store *s, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_QUOTA_TELL, e);
+
+        if (r == 0)
+                r = query_step(&q, e);
+        return MIN(r, 0);
+}
+
 static int overrides_change_once(struct store *s, const struct quota_subject *subject,
         const struct store_override_change *changes, size_t n, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
@@ -320,6 +330,8 @@ static int overrides_change_once(struct store *s, const struct quota_subject *su
                 r = change_one(s, subject, &changes[i], e);
         if (r == 0)
                 r = check_count(s, e);
+        if (r == 0 && s->pg)
+                r = tell_others(s, e);
         return r < 0 ? r : txn_commit(&txn, e);
 }
 

@@ -170,6 +170,7 @@ enum store_stmt {
         STMT_QUOTA_COUNT,
         STMT_QUOTA_SET,
         STMT_QUOTA_CLEAR,
+        STMT_QUOTA_TELL,
         STMT_USAGE_GET,
         STMT_USAGE_WORK,
         STMT_USAGE_FORGET,

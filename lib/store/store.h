@@ -213,6 +213,8 @@ struct store_listener {
         void (*wanted)(void *arg, uint64_t id, uint64_t machine);
         /* A conversation that this machine wanted was given up: try store_lease_take() once more. */
         void (*given)(void *arg);
+        /* Overrides of limits may be other ones (store_overrides()): another machine has changed them, or has perhaps. */
+        void (*limits)(void *arg);
         void *arg;
 };
 /* From now on; NULL: no more (no call is under way when this returns). Of a file nothing is ever said. */
@@ -220,6 +222,9 @@ void store_listen(struct store *s, const struct store_listener *listener);
 /* Give up a conversation, between two turns, also one of which nobody knows what became of the last transaction. @machine: who wants
  * it is told; 0: nobody. It has to be taken before it is changed again. -ERR_MOVED: another machine holds it. */
 int store_lease_drop(struct store *s, uint64_t id, uint64_t machine, struct err *e);
+/* Give up all that this machine holds, so that others need not ask for it. What is used here afterwards is taken anew. 0 without
+ * other machines. */
+int store_leases_release(struct store *s, struct err *e);
 /* Records of this machine that another one has removed the last link of: to be freed by the caller. Of a file none. */
 struct store_gone;
 int store_loose(struct store *s, struct store_gone *gone, struct err *e);

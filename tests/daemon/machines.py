@@ -904,8 +904,57 @@ def settings(folder, server):
         pair.as_alone('trip')
 
 
+# --- 5: upkeep ---
+
+def limits(folder, server):
+    """What an administrator sets at one machine holds at the other, also if it was set while that one could not hear."""
+
+    def overrides(machine):
+        return machine.json('admin', 'quota')
+
+    def hold(pair):
+        await_that('limits of one at two', lambda: overrides(pair.one) == overrides(pair.two))
+
+    with Pair(folder, server, 'limits') as pair:
+        none = overrides(pair.two)
+        pair.one.run('admin', 'quota', '4711', 'max-conversations=3', 'max-user-tokens=none')
+        need(overrides(pair.one) != none, 'nothing was set')
+        hold(pair)
+        pair.two.run('admin', 'quota', '4711', 'max-conversations=default', 'max-user-requests=2')
+        pair.one.run('admin', 'quota', '4711:anna', 'max-conversations=7')
+        hold(pair)
+        need(len(server.sql('select 1 from quota', pair.schema)) == 3, overrides(pair.one))
+        # The connection that hears is lost.
+        server.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like 'LISTEN%' or query like 'UPDATE machine%'")
+        pair.one.run('admin', 'quota', '4711', 'max-user-connections=5')
+        hold(pair)
+
+
+def drained(folder, server):
+    """A machine that is drained holds nothing any more, and gives work to nobody; the other goes on with everything."""
+    with Pair(folder, server, 'drained') as pair:
+        for name in 'trip', 'visit':
+            for daemon in pair.one, pair.alone:
+                daemon.run('open', name)
+            pair.equal(pair.one, 'say', name, 'Tell me of the hills.', *options(1))
+        held = "select count(*) from conversation where holder is not null"
+        need(server.sql(held, pair.schema) == [['2']], 'one holds both')
+        pair.one.run('admin', 'drain')
+        need(server.sql(held, pair.schema) == [['0']], 'one still holds some')
+        refused = pair.one.command('say', 'trip', 'And of the birds?')
+        need(refused.returncode != 0 and 'drained' in refused.stderr, refused)
+        pair.equal(pair.two, 'say', 'trip', 'And of the birds?', *options(2))
+        # What is no work goes on, and then is given up when it is wanted.
+        pair.one.run('set', 'visit', 'title=A visit')
+        pair.equal(pair.two, 'say', 'visit', 'And of the birds?', *options(3))
+        pair.one.run('admin', 'drain', '--off')
+        pair.equal(pair.one, 'say', 'trip', 'And of the rain?', *options(4))
+        for name in 'trip', 'visit':
+            pair.as_alone(name)
+
+
 # Each lane is a thread: most of them wait most of the time.
-LANES = [[moves, at_once, users, backup], [in_use, killed, copied, stopped, taken_and_left, settings], [server_dies], [standby]]
+LANES = [[moves, at_once, users, backup, limits, drained], [in_use, killed, copied, stopped, taken_and_left, settings], [server_dies], [standby]]
 
 
 def run_lane(folder, server, cases):
@@ -938,4 +987,5 @@ def main():
     return 0
 
 
-sys.exit(main())
+if __name__ == '__main__': # remote.py has more cases
+    sys.exit(main())

@@ -169,6 +169,8 @@ void far_forget(struct engine *engine, uint64_t owner, uint64_t conv, bool is_pr
 bool far_may_send(const struct engine *engine);
 /* Push the conversation before others, and without rests. False: there is nothing (more) to push of it. */
 bool far_hurry(struct engine *engine, struct conv *c);
+/* Push all that is waiting, without rests. True: nothing is, or the remote store can't take it now. Called again until then. */
+bool far_hand_over(struct engine *engine);
 /* Conversations of which something is still to be brought there, or removed. Engine thread. */
 size_t far_n_pending(struct engine *engine);
 /* Since the engine was opened, but for `written_today`. Engine thread. */

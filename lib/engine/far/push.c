@@ -27,6 +27,7 @@
 #include "engine/far/state.h"
 
 #define REST_MAX_USEC 1000000
+#define HURRY_ALL UINT64_MAX /* no conversation's number */
 
 struct push {
         struct job job;
@@ -467,4 +468,13 @@ bool far_hurry(struct engine *engine, struct conv *c) {
                 conv_set_unsent_first(engine, c);
         set_hurry(f, c->id);
         return true;
+}
+
+bool far_hand_over(struct engine *engine) {
+        if (!far_may_send(engine) || far_n_pending(engine) == 0) {
+                set_hurry(engine->far, 0);
+                return true;
+        }
+        set_hurry(engine->far, HURRY_ALL);
+        return false;
 }

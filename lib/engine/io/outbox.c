@@ -448,6 +448,9 @@ static void event_deinit(struct engine_event *ev) {
         case ENGINE_CHECKED:
                 free(ev->checked.problems);
                 break;
+        case ENGINE_OVERRIDES:
+                free(ev->overrides.list);
+                break;
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)
                         close(ev->exported.fd);

@@ -98,8 +98,12 @@ static void given(void *arg) {
         bell_ring(engine->bell);
 }
 
+static void limits(void *arg) {
+        overrides_changed(arg);
+}
+
 void leases_listen(struct engine *engine) {
-        store_listen(engine->store, &(struct store_listener){wanted, given, engine});
+        store_listen(engine->store, &(struct store_listener){wanted, given, limits, engine});
 }
 
 /* --- giving up --- */

@@ -124,6 +124,7 @@ void *thread_main(void *arg) {
                 due = MIN(due, sweep_step(engine));
                 due = MIN(due, user_act_step(engine));
                 due = MIN(due, drain_step(engine));
+                overrides_step(engine);
                 due = MIN(due, check_step(engine));
                 due = MIN(due, grow_spare(engine, sched_busy_size(engine)));
                 due = MIN(due, lease_step(engine));

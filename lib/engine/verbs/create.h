@@ -30,6 +30,12 @@ struct verb_state {
         /* drain.c: engine thread */
         bool draining;
         struct list drains;
+        /* usage.c */
+        atomic_bool overrides_changed; /* others may have changed overrides of limits */
+        struct overriding *overriding; /* engine thread: they are being read */
+        /* drain.c */
+        enum { STAYS, LEAVES, LEFT } leaving; /* other machines may have what was held here */
+        struct job leave;
 };
 
 /* --- user-act.c: what is done to all conversations of a user is done by requests of the engine's own --- */

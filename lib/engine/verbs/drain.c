@@ -4,18 +4,23 @@
  *
  *      Drain ─→ DRAINING: work is refused, what runs goes on ─→ (timeout: it is cancelled) ─→ nothing runs
  *                                                                                                 ↓
- *                                       Drained ←── all memory is on disk ←── evictions, one after the other
+ *          Drained ←── leases given up ←── in the remote store ←── all memory is on disk ←── evictions, one after the other
  *
  * 1. Work is what makes conversations, adds to them or computes (verb.works). Reading, renaming, rewinding, evicting, closing
  *    and exporting go on, and so does what was taken before.
  * 2. Requests that wait for a place or a turn were taken before: they run to their end, too, until the timeout.
  * 3. When nothing works any more all memory is evicted, tails included, as a stop does it: a stop that follows has nothing
  *    to write. What the disk does not take is dropped, and the journal tells.
- * 4. The state outlives the request: an administrator who stops waiting has not taken it back. It ends with `off`, or
+ * 4. Where other machines share the register, they go on with the conversations from here on: what is waiting goes to the remote store, as far
+ *    as it takes it, and then no conversation is held here any more. Work that is still done here (rule 1) takes its conversation anew.
+ * 5. The state outlives the request: an administrator who stops waiting has not taken it back. It ends with `off`, or
  *    with the process.
  */
 #include "base/clock.h"
+#include "engine/far/far.h"
 #include "engine/verbs/create.h"
+
+#define LOOK_USEC 100000 /* whether the remote store has everything */
 
 struct draining {
         uint64_t due; /* clock_monotonic_usec(): when what runs is cancelled; UINT64_MAX: never */
@@ -73,6 +78,32 @@ static bool empty_memory(struct engine *engine) {
         }
 }
 
+/* --- other machines (4) --- */
+
+static void leave_run(struct engine *engine, struct job *j) {
+        j->r = store_leases_release(engine->store, &j->err);
+}
+
+/* If the server can't be reached, others wait until the leases are old. */
+static void leave_done(struct engine *engine, struct job *j) {
+        if (j->r < 0)
+                event_log(engine, ENGINE_LOG_HOUSEKEEPING, OWNER_ANY, 0, &j->err);
+        engine->verbs->leaving = LEFT;
+        engine->again = true;
+}
+
+/* True: nothing is held here. */
+static bool leave(struct engine *engine) {
+        struct verb_state *v = engine->verbs;
+
+        if (v->leaving == STAYS) {
+                v->leaving = LEAVES;
+                v->leave = (struct job){.run = leave_run, .done = leave_done};
+                io_submit(engine, &v->leave);
+        }
+        return v->leaving == LEFT;
+}
+
 /* Cancel what has had its time. Returns when the next one's time is over. */
 static uint64_t look_at_time(struct engine *engine, size_t n_working) {
         uint64_t now = clock_monotonic_usec(), due = UINT64_MAX;
@@ -111,8 +142,13 @@ uint64_t drain_step(struct engine *engine) {
         n_working = desk_n_working(engine, false);
         if (n_working > 0)
                 return look_at_time(engine, n_working);
+        /* The end of a job calls again. */
         if (!empty_memory(engine))
-                return UINT64_MAX; /* the end of a job calls again */
+                return UINT64_MAX;
+        if (!far_hand_over(engine))
+                return clock_monotonic_usec() + LOOK_USEC;
+        if (!leave(engine))
+                return UINT64_MAX;
         list_for_each_safe (it, tmp, drains)
                 finish(engine, list_entry(it, struct request, link));
         return UINT64_MAX;
@@ -125,6 +161,8 @@ static void start(struct engine *engine, struct request *request) {
         if (request->r.off)
                 fail_all(engine, ERR_CANCELLED, "the daemon takes work again");
         engine->verbs->draining = !request->r.off;
+        if (engine->verbs->leaving == LEFT)
+                engine->verbs->leaving = STAYS;
         request->phase = PHASE_WAITS;
         x->due = !request->r.has_timeout ||
                                  __builtin_add_overflow(now, request->r.timeout_usec, &x->due)

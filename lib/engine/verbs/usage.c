@@ -103,6 +103,9 @@ static void override_run(struct engine *engine, struct job *j) {
 }
 
 static void override_done(struct engine *engine, struct job *j) {
+        /* What was read of others' changes meanwhile may be from before this one. */
+        if (engine->verbs->overriding)
+                atomic_store(&engine->verbs->overrides_changed, true);
         if (j->r < 0)
                 request_fail(engine, request_of(j), &j->err);
         else
@@ -120,6 +123,56 @@ static void override_start(struct engine *engine, struct request *request) {
 }
 
 const struct verb verb_override = {.start = override_start, .uncounted = true};
+
+/* Another machine has changed some: all are read, and told. */
+struct overriding {
+        struct job job;
+        struct quota_override *list;
+        size_t n;
+};
+
+static void overriding_run(struct engine *engine, struct job *j) {
+        struct overriding *x = container_of(j, struct overriding, job);
+
+        j->r = store_overrides(engine->store, &x->list, &x->n, &j->err);
+}
+
+/* If they can't be read, what holds here goes on holding, until the register is heard again (lib/store/pg-keeper.c). */
+static void overriding_done(struct engine *engine, struct job *j) {
+        struct overriding *x = container_of(j, struct overriding, job);
+        struct event_node *n =
+                j->r == 0 ? event_new(engine, NULL, 0, ENGINE_OVERRIDES, false) : NULL;
+
+        if (n) {
+                n->ev.overrides.list = TAKE_PTR(x->list);
+                n->ev.overrides.n = x->n;
+                event_send(engine, n);
+        }
+        free(x->list);
+        free(x);
+        engine->verbs->overriding = NULL;
+        engine->again = true;
+}
+
+void overrides_changed(struct engine *engine) {
+        atomic_store(&engine->verbs->overrides_changed, true);
+        bell_ring(engine->bell);
+}
+
+void overrides_step(struct engine *engine) {
+        struct verb_state *v = engine->verbs;
+        struct overriding *x;
+
+        if (v->overriding || engine->stopping || !atomic_exchange(&v->overrides_changed, false))
+                return;
+        x = calloc(1, sizeof(*x));
+        if (!x)
+                return;
+        x->job.run = overriding_run;
+        x->job.done = overriding_done;
+        v->overriding = x;
+        io_submit(engine, &x->job);
+}
 
 int engine_overrides(
         struct engine *engine, struct quota_override **ret, size_t *ret_n, struct err *e) {

@@ -34,6 +34,10 @@ void backup_sweep(struct engine *engine);
 
 /* Whether new work is refused: @e says so. Engine thread. */
 bool drain_refuses(struct engine *engine, const struct verb *verb, struct err *e);
+/* Another machine may have changed overrides of limits. Any thread. */
+void overrides_changed(struct engine *engine);
+/* Read and tell them, if so. */
+void overrides_step(struct engine *engine);
 /* Go on with draining. As watch_step(). */
 uint64_t drain_step(struct engine *engine);
 
