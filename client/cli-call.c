@@ -16,7 +16,8 @@ int cli_make_connection(const struct cli *cli, struct confab **ret, struct confa
         struct confab *confab;
 
         if (!path) {
-                *e = (struct confab_error){CONFAB_NO_MEMORY, "no memory", true};
+                *e = (struct confab_error){
+                        .code = CONFAB_NO_MEMORY, .message = "no memory", .retry = true};
                 return -1;
         }
         if (confab_connect(&confab, path, e) < 0)

@@ -124,7 +124,8 @@ static void failed(struct cli_job *job, const struct confab_error *e) {
 
 static void no_memory(struct cli_job *job) {
         job->failed = true;
-        job->error = (struct confab_error){CONFAB_NO_MEMORY, "no memory for the reply", false};
+        job->error = (struct confab_error){
+                .code = CONFAB_NO_MEMORY, .message = "no memory for the reply"};
 }
 
 /* ---- the reply ---- */
@@ -196,7 +197,7 @@ static void on_reply(void *userdata, const struct confab_event *event) {
                 if (event->done->finish == CONFAB_FINISH_CANCELLED) {
                         job->failed = true;
                         job->error = (struct confab_error){
-                                CONFAB_CANCELLED, "the reply was cancelled", false};
+                                .code = CONFAB_CANCELLED, .message = "the reply was cancelled"};
                 }
                 over(job);
                 break;
@@ -231,7 +232,7 @@ static void submit(struct cli_job *job, const struct confab_request *r, confab_e
 static void send_continue(struct cli_job *job) {
         struct confab_request r = *job->jobs->say;
         struct confab_sampling sampling = r.sampling ? *r.sampling : (struct confab_sampling){0};
-        const struct confab_error stopped = {CONFAB_CANCELLED, "cancelled", false};
+        const struct confab_error stopped = {.code = CONFAB_CANCELLED, .message = "cancelled"};
 
         if (job->jobs->stopping) {
                 failed(job, &stopped);
@@ -405,7 +406,8 @@ int cli_jobs_step(struct cli_jobs *jobs, int fd) {
 }
 
 void cli_jobs_end(struct cli_jobs *jobs) {
-        static const struct confab_error stopped = {CONFAB_CANCELLED, "cancelled", false};
+        static const struct confab_error stopped = {
+                .code = CONFAB_CANCELLED, .message = "cancelled"};
         struct confab *c = jobs->cli->confab;
         struct list *it, *tmp;
 

@@ -66,6 +66,10 @@ struct confab_error {
         char code[40];
         char message[280]; /* one sentence, without a period */
         bool retry;        /* the same request may succeed later */
+        /* With CONFAB_MOVED, as far as they are known: the machine that has the conversation, and where it is reached:
+         * https://HOST[:PORT], of a gateway; unix:PATH, of its daemon, if that is on this host. Else empty. */
+        char machine[72];
+        char address[264];
 };
 
 /* True if e->code is @code. */

@@ -43,6 +43,10 @@ static void put_error(struct json *j, const struct confab_error *e) {
         json_put_key_string(j, "code", e->code);
         json_put_key_string(j, "message", e->message);
         json_put_key_bool(j, "retry", e->retry);
+        if (*e->machine)
+                json_put_key_string(j, "machine", e->machine);
+        if (*e->address)
+                json_put_key_string(j, "address", e->address);
 }
 
 static void put_sampling(

@@ -45,6 +45,8 @@ static struct confab_bytes bytes_of(ProtobufCBinaryData b) {
 static void view_error(struct view *v, const Confab__V1__Error *m) {
         error_set(&v->error, m->code && *m->code ? m->code : "unknown", m->retry, "%s",
                 m->message && *m->message ? m->message : "the daemon gave no reason");
+        snprintf(v->error.machine, sizeof(v->error.machine), "%s", or_empty(m->machine));
+        snprintf(v->error.address, sizeof(v->error.address), "%s", or_empty(m->address));
         v->event.error = &v->error;
 }
 

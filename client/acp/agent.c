@@ -117,7 +117,7 @@ int acp_call_take_session(
 
 int acp_call_ref(struct acp_call *call, struct confab_request *r, struct acp_failure *failure) {
         const struct confab_error e = {
-                CONFAB_NOT_FOUND, "there is no conversation of this number", false};
+                .code = CONFAB_NOT_FOUND, .message = "there is no conversation of this number"};
 
         return cli_parse_ref(call->session, r) == 0 ? 0 : acp_fail_daemon(failure, &e);
 }

@@ -26,7 +26,8 @@ int acp_fail(struct acp_failure *failure, enum acp_code code, const char *fmt, .
 }
 
 int acp_fail_no_memory(struct acp_failure *failure) {
-        const struct confab_error e = {CONFAB_NO_MEMORY, "no memory", true};
+        const struct confab_error e = {
+                .code = CONFAB_NO_MEMORY, .message = "no memory", .retry = true};
 
         return acp_fail_daemon(failure, &e);
 }
