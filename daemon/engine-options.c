@@ -14,6 +14,8 @@ struct engine_options engine_options_of(const struct settings *s) {
                 .register_uri = s->store,
                 .register_wait_usec = s->store_timeout,
                 .lease_usec = s->lease_time,
+                .address = s->address,
+                .socket = s->socket && s->socket[0] == '/' ? s->socket : NULL,
                 .remote = {.uri = s->remote,
                         .user = s->remote_user,
                         .ca_file = s->remote_ca_file,

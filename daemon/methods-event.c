@@ -522,7 +522,7 @@ static void send_info(struct request *r, const struct engine_event *in) {
 void methods_send_event(struct request *r, struct engine_event *ev) {
         switch (ev->kind) {
         case ENGINE_ERROR:
-                reply_error(r->peer, r->id, &ev->err);
+                reply_failed(r->peer, r->id, ev);
                 break;
         case ENGINE_ACCEPTED:
                 send_accepted(r, ev);

@@ -17,6 +17,7 @@
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Room for any Error and Hello. */
 #define MIN_MAX_FRAME 1024
@@ -24,6 +25,7 @@
 static void answer(struct peer *p, uint64_t id) {
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Hello m = CONFAB__V1__HELLO__INIT;
+        char machine[65] = "";
 
         m.has_version = m.has_max_frame = m.has_act_uid = true;
         m.version = PROTO_VERSION;
@@ -31,6 +33,11 @@ static void answer(struct peer *p, uint64_t id) {
         m.max_frame = (uint32_t)p->daemon->settings->max_frame;
         m.act_uid = owner_uid(p->owner);
         m.tenant = p->tenant;
+        if (p->daemon->settings->store) {
+                (void)gethostname(machine, sizeof(machine) - 1);
+                m.machine = machine;
+                m.address = p->daemon->settings->address;
+        }
         ev.kind_case = CONFAB__V1__EVENT__KIND_HELLO;
         ev.hello = &m;
         reply_send(p, id, &ev, true);

@@ -50,7 +50,9 @@ static void tell_limit(struct peer *p, const struct err *e) {
         log_event(LOGGED_LIMIT_REACHED, &about, "%s has reached a limit", PEER_TEXT(p));
 }
 
-void reply_error(struct peer *p, uint64_t id, const struct err *e) {
+/* @holder: or NULL. */
+static void tell_error(
+        struct peer *p, uint64_t id, const struct err *e, const struct engine_holder *holder) {
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Error error = CONFAB__V1__ERROR__INIT;
         char message[sizeof(e->msg)];
@@ -68,9 +70,21 @@ void reply_error(struct peer *p, uint64_t id, const struct err *e) {
         error.has_retry = true;
         /* A daemon that cannot start will not by itself. */
         error.retry = err_may_pass(e) && !p->daemon->refusal;
+        if (holder && *holder->name && utf8_valid(holder->name, strlen(holder->name)))
+                error.machine = proto_borrow(holder->name);
+        if (holder && *holder->address && utf8_valid(holder->address, strlen(holder->address)))
+                error.address = proto_borrow(holder->address);
         ev.kind_case = CONFAB__V1__EVENT__KIND_ERROR;
         ev.error = &error;
         reply_send(p, id, &ev, true);
+}
+
+void reply_error(struct peer *p, uint64_t id, const struct err *e) {
+        tell_error(p, id, e, NULL);
+}
+
+void reply_failed(struct peer *p, uint64_t id, const struct engine_event *ev) {
+        tell_error(p, id, &ev->err, ev->err.code == ERR_MOVED ? &ev->holder : NULL);
 }
 
 void reply_empty(struct peer *p, uint64_t id) {

@@ -11,6 +11,8 @@
  * instead if @final, else the connection ends. */
 void reply_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final);
 void reply_error(struct peer *p, uint64_t id, const struct err *e);
+/* The same of an event. */
+void reply_failed(struct peer *p, uint64_t id, const struct engine_event *ev);
 void reply_empty(struct peer *p, uint64_t id);
 /* Bytes of an export. The message has at most REPLY_CHUNK_MORE bytes more than @n. */
 #define REPLY_CHUNK_MORE 64

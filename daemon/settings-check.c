@@ -38,6 +38,21 @@ static bool has_word(const char *part, const char *word) {
         return false;
 }
 
+/* Of a gateway, and nothing behind its host. */
+static int check_address(const char *url, struct err *e) {
+        const char *host;
+
+        if (!url)
+                return 0;
+        host = strncmp(url, "https://", 8) == 0  ? url + 8
+               : strncmp(url, "http://", 7) == 0 ? url + 7
+                                                 : "";
+        if (!*host || strlen(url) > 256 || host[strcspn(host, "/?#@ \t")])
+                return err_set(e, ERR_INVALID,
+                        "address: https://HOST or https://HOST:PORT is needed, in 256 bytes");
+        return 0;
+}
+
 /* A URI of libpq's, and no secret in it: settings are shown. */
 static int check_store(const char *uri, struct err *e) {
         const char *authority, *end, *at;
@@ -95,7 +110,8 @@ int settings_check(const void *settings, struct err *e) {
                 return err_set(e, ERR_INVALID, "output-low must be less than output-high");
         if (s->output_high >= s->output_limit)
                 return err_set(e, ERR_INVALID, "output-high must be less than output-limit");
-        if (check_store(s->store, e) < 0 || check_remote(s, e) < 0)
+        if (check_store(s->store, e) < 0 || check_address(s->address, e) < 0 ||
+                check_remote(s, e) < 0)
                 return -ERR_INVALID;
         return trusted_parse(&trusted, s->trusted_users, e);
 }

@@ -49,6 +49,12 @@ const struct setting settings_table[] = {
                 .help = "With store: after so long without a sign of life other machines may take "
                         "the "
                         "conversations that this one holds. The same on all machines."},
+        {"address", SETTING_TEXT, AT(address), .metavar = "URL",
+                .help = "With store: where the confab-gateway of this machine is reached from the "
+                        "others, "
+                        "https://HOST[:PORT]. They tell it to whoever asks them for a conversation "
+                        "that is "
+                        "in use here."},
         {"remote", SETTING_TEXT, AT(remote), .metavar = "URI",
                 .help = "Keep copies of the memory of conversations on a Valkey or Redis server, "
                         "where machines with the same store find what others have computed: "

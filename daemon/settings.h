@@ -14,7 +14,7 @@ struct settings {
         char *socket_group, *admin_group;      /* likewise */
         char *defaults, *model_fingerprint;    /* likewise */
         char *chat_format, *trusted_users;     /* likewise */
-        char *store;                           /* likewise */
+        char *store, *address;                 /* likewise */
         uint64_t store_timeout, lease_time;    /* usec */
         char *remote, *remote_user, *remote_password_file, *remote_ca_file; /* as above */
         uint64_t remote_timeout, remote_keep;                               /* usec */

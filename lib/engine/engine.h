@@ -103,6 +103,9 @@ struct engine_options {
         /* After so long without a sign of life others may take the conversations of this machine. The same on
          * all; 0: 15 s. */
         uint64_t lease_usec;
+        /* Where programs on other machines reach this one's gateway, and programs on this host this daemon: for those who ask
+         * elsewhere for a conversation that is in use here. NULL: nowhere. Used only while opening. */
+        const char *address, *socket;
         /* Valkey or Redis, where machines that share a register find each other's memory. Strings are used only while
          * opening. */
         struct engine_remote_options {
@@ -737,7 +740,8 @@ struct engine_view {
         enum engine_register register_state;
         uint64_t n_conversations;  /* READ only */
         struct engine_codec codec; /* for new memory; no limit is looked at */
-        struct err remote; /* why the remote store can't be used; ERR_NONE: it can, or there is none */
+        struct err
+                remote; /* why the remote store can't be used; ERR_NONE: it can, or there is none */
 };
 /* Only of an engine that engine_look() made. */
 void engine_view(struct engine *engine, struct engine_view *ret);
@@ -1003,6 +1007,10 @@ struct engine_event {
                         uint64_t n_requests; /* that were cancelled */
                 } drained;
                 struct engine_checked checked;
+                /* ERROR, with ERR_MOVED: who has the conversation, as far as that is known; else empty. */
+                struct engine_holder {
+                        char name[72], address[264];
+                } holder;
                 struct {
                         struct quota_override *list; /* [n] */
                         size_t n;

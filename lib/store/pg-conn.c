@@ -302,6 +302,9 @@ struct pg_shared *pg_shared_free(struct pg_shared *shared) {
         free(shared->uri);
         free(shared->machine_id);
         free(shared->name);
+        free(shared->address);
+        free(shared->socket);
+        free(shared->host);
         free(shared);
         return NULL;
 }

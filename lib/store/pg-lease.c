@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The value of the map: the fence (any, if it is lost), and whether it is lost. Never NULL. */
 static void *lease_value(uint64_t fence, bool lost) {
@@ -172,6 +173,47 @@ void pg_lease_told(struct store *s, uint64_t holder, uint64_t fence, struct stor
                                                                            : STORE_LEASE_ELSEWHERE;
 }
 
+/* --- who it is --- */
+
+static void copy_text(struct query *q, int col, char *out, size_t size) {
+        size_t n;
+        const char *text = query_is_null(q, col) ? NULL : query_bytes(q, col, &n);
+
+        snprintf(out, size, "%.*s", text ? (int)MIN(n, size - 1) : 0, text ? text : "");
+}
+
+/* What the row of machine @number tells. */
+static int read_holder(struct store *s, uint64_t number, struct store_holder *ret, struct err *e) {
+        char host[STORE_ADDRESS_MAX + 1], socket[STORE_ADDRESS_MAX + 1];
+        const char *here = s->pg->shared->host;
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_LEASE_HOLDER, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, number);
+        r = query_step(&q, e);
+        if (r <= 0)
+                return r;
+        copy_text(&q, 0, ret->name, sizeof(ret->name));
+        copy_text(&q, 1, ret->address, sizeof(ret->address));
+        copy_text(&q, 2, host, sizeof(host));
+        copy_text(&q, 3, socket, sizeof(socket));
+        if (here && *socket && strcmp(here, host) == 0 &&
+                strlen(socket) + strlen("unix:") <= STORE_ADDRESS_MAX &&
+                access(socket, F_OK) == 0) /* another container may be on this kernel */
+                snprintf(ret->address, sizeof(ret->address), "unix:%.*s",
+                        (int)(STORE_ADDRESS_MAX - strlen("unix:")), socket);
+        return query_check(&q, e);
+}
+
+static int moved_to(uint64_t id, const struct store_holder *holder, struct err *e) {
+        if (!*holder->name)
+                return moved(id, e);
+        return err_set(e, ERR_MOVED, "conversation %llu is in use at machine '%s'",
+                (unsigned long long)id, holder->name);
+}
+
 /* --- calls --- */
 
 /* To another machine, once the transaction is committed. */
@@ -188,9 +230,10 @@ static int say(
         return MIN(r, 0);
 }
 
-static int take_once(struct store *s, uint64_t id, struct err *e) {
+static int take_once(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct pg_shared *shared = s->pg->shared;
+        struct store_holder holder = {};
         struct row row;
         bool lost;
         uint64_t mine = lease_of(shared, id, &lost);
@@ -209,8 +252,14 @@ static int take_once(struct store *s, uint64_t id, struct err *e) {
                 row.machine_age < shared->lease_usec) {
                 r = say(s, STMT_LEASE_ASK, row.holder, id, e);
                 if (r == 0)
+                        r = read_holder(s, row.holder, &holder, e);
+                if (r == 0)
                         r = txn_commit(&txn, e);
-                return r < 0 ? r : moved(id, e);
+                if (r < 0)
+                        return r;
+                if (ret_holder)
+                        *ret_holder = holder;
+                return moved_to(id, &holder, e);
         }
         r = take_row(s, id, row.fence + 1, e);
         if (r == 0)
@@ -218,14 +267,14 @@ static int take_once(struct store *s, uint64_t id, struct err *e) {
         return r < 0 ? r : 1;
 }
 
-int store_lease_take(struct store *s, uint64_t id, struct err *e) {
+int store_lease_take(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e) {
         STORE_LOCK(s);
         int r;
 
         if (!s->pg)
                 return 0;
         do
-                r = take_once(s, id, e);
+                r = take_once(s, id, ret_holder, e);
         while (txn_again(s, &r, e));
         return r;
 }

@@ -4,8 +4,8 @@
  *
  * Whoever comes first makes the tables, in the current schema of the connection, and others wait for that (an advisory lock). A
  * daemon enters itself under its identity, or finds the row that it had before: then what it has on disk is still its own, and
- * the incarnation counts up (pg-txn.c, rule 3). A register of another version is not touched: the daemons that share it are
- * brought up to date together.
+ * the incarnation counts up (pg-txn.c, rule 3). An older register is brought up to date by whoever comes first; one that is newer than
+ * this program is not touched.
  */
 #include "base/clock.h"
 #include "base/hash.h"
@@ -62,6 +62,24 @@ static bool is_identity(const char *id) {
         return n >= 1 && n <= PG_MACHINE_MAX;
 }
 
+/* Where the machine is reached. */
+static int copy_places(struct pg_shared *shared, const struct store_server *o, struct err *e) {
+        const struct {
+                const char *from;
+                char **to;
+        } places[] = {{o->address, &shared->address}, {o->socket, &shared->socket},
+                {o->host, &shared->host}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+                if (!places[i].from || strlen(places[i].from) > STORE_ADDRESS_MAX)
+                        continue;
+                *places[i].to = strdup(places[i].from);
+                if (!*places[i].to)
+                        return err_set(e, ERR_NOMEM, "no memory for the register");
+        }
+        return 0;
+}
+
 static int new_shared(struct pg_shared **ret, const struct store_server *o, struct err *e) {
         struct pg_shared *shared;
         int r;
@@ -79,6 +97,8 @@ static int new_shared(struct pg_shared **ret, const struct store_server *o, stru
         shared->machine_id = strdup(o->machine);
         shared->name = strdup(o->name);
         r = map_new(&shared->leases, e);
+        if (r == 0)
+                r = copy_places(shared, o, e);
         if (r == 0 && (!shared->uri || !shared->machine_id || !shared->name))
                 r = err_set(e, ERR_NOMEM, "no memory for the register");
         if (r < 0)
@@ -166,16 +186,19 @@ static int ask(struct pg *pg, const char *sql, const char *const *texts, int n, 
 
 static int enter_machine(struct pg *pg, struct err *e) {
         struct pg_shared *shared = pg->shared;
-        const char *texts[] = {shared->machine_id, shared->name};
+        const char *texts[] = {
+                shared->machine_id, shared->name, shared->address, shared->host, shared->socket};
         char number[24];
         const char *row[] = {number};
         int64_t got[2];
         int r = ask(pg,
-                "INSERT INTO machine (id, name, seen_usec) VALUES ($1, $2, "
+                "INSERT INTO machine (id, name, address, host, socket, seen_usec) "
+                "VALUES ($1, $2, $3, $4, $5, "
                 "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)) "
-                "ON CONFLICT (id) DO UPDATE SET name = excluded.name, "
+                "ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, "
+                "host = excluded.host, socket = excluded.socket, "
                 "seen_usec = excluded.seen_usec RETURNING number",
-                texts, 2, got, e);
+                texts, ARRAY_SIZE(texts), got, e);
 
         if (r < 0)
                 return r;

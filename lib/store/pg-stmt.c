@@ -365,6 +365,7 @@ const char *const pg_stmt_sql[STMT_N] = {
                 "statement_timestamp()) * 1000000 AS bigint) - m.seen_usec) FROM machine m "
                 "WHERE m.number = c.holder) FROM conversation c WHERE c.id = ? "
                 "FOR NO KEY UPDATE OF c",
+        [STMT_LEASE_HOLDER] = "SELECT name, address, host, socket FROM machine WHERE number = ?",
         [STMT_LEASE_TAKE] = "UPDATE conversation SET holder = @machine, fence = ?2 WHERE id = ?1",
         [STMT_LEASE_DROP] = "UPDATE conversation SET holder = NULL WHERE id = ? "
                             "AND holder = @machine",

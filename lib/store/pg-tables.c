@@ -25,13 +25,15 @@
 #define DIGITS(x) DIGITS_OF(x)
 #define VERSION_TEXT DIGITS(VERSION)
 
-/* Secrets of owners (secret.c): new in version 2. */
+/* New in version 2: secrets of owners (secret.c), and where a machine is reached (store_server). */
 #define PG_SECRET "CREATE TABLE secret (owner bigint PRIMARY KEY, secret bytea NOT NULL);"
+#define PG_REACHED "address text COLLATE \"C\", host text COLLATE \"C\", socket text COLLATE \"C\""
+#define PG_ADD(column) "ALTER TABLE machine ADD COLUMN " column " text COLLATE \"C\";"
 
 const int pg_schema_version = VERSION;
 
 const char *const pg_migrations[VERSION] = {
-        [1] = PG_SECRET,
+        [1] = PG_SECRET PG_ADD("address") PG_ADD("host") PG_ADD("socket"),
 };
 
 const char pg_tables[] =
@@ -45,7 +47,7 @@ const char pg_tables[] =
 
         "CREATE TABLE machine (number bigint PRIMARY KEY DEFAULT nextval('machine_number'),"
         " id text COLLATE \"C\" NOT NULL UNIQUE, name text COLLATE \"C\","
-        " seen_usec bigint NOT NULL);"
+        " seen_usec bigint NOT NULL, " PG_REACHED ");"
         "CREATE TABLE machine_txn (machine bigint PRIMARY KEY REFERENCES machine (number),"
         " incarnation bigint NOT NULL, txn bigint NOT NULL);"
 

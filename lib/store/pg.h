@@ -14,6 +14,7 @@
 struct pg_shared {
         char *uri; /* owned, as the strings below */
         char *machine_id, *name;
+        char *address, *socket, *host; /* or NULL */
         uint64_t wait_usec, lease_usec;
         uint64_t machine, incarnation;   /* this daemon's; 0: not entered yet */
         uint64_t txn;                    /* the last number; the writing connection's lock */

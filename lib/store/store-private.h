@@ -191,6 +191,7 @@ enum store_stmt {
         STMT_SEARCH_MISSING,
         /* With PostgreSQL alone. */
         STMT_LEASE_LOCK,
+        STMT_LEASE_HOLDER,
         STMT_LEASE_TAKE,
         STMT_LEASE_DROP,
         STMT_LEASE_DROP_ALL,

@@ -189,7 +189,9 @@ struct store_server {
         const char *uri; /* as libpq takes it: postgresql://... */
         const char *
                 machine; /* identity of this machine, the same after a restart, of no other one: 1 to 64 printable bytes */
-        const char *name;   /* what people call it: the host's name */
+        const char *name; /* what people call it: the host's name */
+        /* Where programs elsewhere reach it, and programs on this host, which has this identity; NULL: nowhere. */
+        const char *address, *socket, *host;
         uint64_t wait_usec; /* how long calls wait for a server that does not answer */
         /* After so long without a sign of life others may take what this machine holds. The same on all. */
         uint64_t lease_usec;
@@ -205,8 +207,13 @@ int store_look_server(struct store **ret, const struct store_server *o, struct e
 uint64_t store_now_usec(struct store *s);
 /* Take a conversation that nobody else holds, or whose holder has given no sign of life for lease_usec. 0: it was held here,
  * and what is known of it is right; 1: it is held here from now on, and is to be read anew. -ERR_MOVED: another
- * machine holds it, and has been asked for it; -ERR_NOT_FOUND. Of a file always 0. */
-int store_lease_take(struct store *s, uint64_t id, struct err *e);
+ * machine holds it, and has been asked for it: *ret_holder (may be NULL) is filled; -ERR_NOT_FOUND. Of a file always 0. */
+enum { STORE_MACHINE_MAX = 64, STORE_ADDRESS_MAX = 256 };
+struct store_holder {
+        char name[STORE_MACHINE_MAX + 1];
+        char address[STORE_ADDRESS_MAX + 1]; /* unix:PATH, if it is on this host; or empty */
+};
+int store_lease_take(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e);
 /* What the other machines say, on a thread of the store: short, and without a call of the store. */
 struct store_listener {
         /* Machine @machine wants conversation @id: store_lease_drop() as soon as nobody needs it here. It asks again. */

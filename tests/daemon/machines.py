@@ -485,8 +485,11 @@ def refusals(pair, before):
              ['fork', 'kept', 'mine'], ['export', 'kept'], ['cancel', 'kept'])
     said = together(*(lambda verb=verb: pair.two.command(*verb) for verb in verbs))
     for verb, done in zip(verbs, said):
-        need(done.returncode == BUSY and 'is held by another machine' in done.stderr, f'{verb}: {done}')
+        need(done.returncode == BUSY and "is in use at machine '" in done.stderr, f'{verb}: {done}')
         need(('--wait' in done.stderr) == (verb[0] in ('say', 'regenerate', 'edit')), f'{verb}: {done.stderr}')
+    told = pair.two.try_to_talk('say', 'kept', 'Me, too.').error
+    need(told and told['code'] == 'moved' and told['machine'] == os.uname().nodename and
+         told['address'] == f'unix:{pair.one.socket}', f'who has it: {told}')
     need(pair.same('kept') == before, 'refused, and changed')
 
 

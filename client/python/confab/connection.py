@@ -403,4 +403,4 @@ class Connection:
 
 
 def _error(body: messages.Error) -> ConfabError:
-    return ConfabError(body.code or errors.PROTOCOL, body.message or 'the daemon gave no reason', body.retry)
+    return ConfabError(body.code or errors.PROTOCOL, body.message or 'the daemon gave no reason', body.retry, body.machine, body.address)

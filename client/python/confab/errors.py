@@ -33,17 +33,21 @@ class ConfabError(Exception):
     code: a stable word for programs, see above and docs/protocol.md.
     message: one sentence for people, without a period.
     retry: the same request may succeed later without anybody changing it.
+    machine, address: with MOVED, as far as they are known: who has the conversation, and where that is reached, 'https://HOST[:PORT]' of
+        a gateway, or 'unix:PATH' of a daemon on this host; else empty.
     """
 
-    def __init__(self, code: str, message: str, retry: bool = False) -> None:
+    def __init__(self, code: str, message: str, retry: bool = False, machine: str = '', address: str = '') -> None:
         super().__init__(code, message, retry)
         self.code = code
         self.message = message
         self.retry = retry
+        self.machine = machine
+        self.address = address
 
     def __str__(self) -> str:
         return f'{self.message} ({self.code})'
 
     def again(self) -> ConfabError:
         """A copy to be raised: one exception object must not be raised in two places."""
-        return ConfabError(self.code, self.message, self.retry)
+        return ConfabError(self.code, self.message, self.retry, self.machine, self.address)

@@ -37,6 +37,7 @@
 #define SCRUB_AGAIN_USEC 1000000 /* if a reader or the disk prevents it */
 /* Of a register that is shared. */
 #define IDENTITY_SIZE 32 /* characters */
+#define BOOT_SIZE 64     /* bytes */
 #define REGISTER_WAIT_USEC 10000000
 #define LEASE_USEC 15000000
 #define LOOSE_USEC 10000000 /* between two looks for loose records */
@@ -97,24 +98,38 @@ static int read_identity(
         return file_replace(path, line, IDENTITY_SIZE + 1, 0600, e);
 }
 
+/* What daemons on the same kernel have in common: only there is a socket's path of use. Empty: not known. */
+static void read_boot(char ret[BOOT_SIZE]) {
+        _cleanup_(freep) char *text = NULL;
+        size_t n;
+
+        ret[0] = '\0';
+        if (file_read_all("/proc/sys/kernel/random/boot_id", 256, &text, &n, NULL) == 0)
+                snprintf(ret, BOOT_SIZE, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
 static struct store_server server_of(
-        const struct engine *engine, const char *machine, const char *host) {
+        const struct engine *engine, const char *machine, const char *host, const char *boot) {
         const struct engine_options *o = &engine->o;
 
         return (struct store_server){.uri = o->register_uri,
                 .machine = machine,
                 .name = host,
+                .address = o->address,
+                .socket = o->socket,
+                .host = *boot ? boot : NULL,
                 .wait_usec = o->register_wait_usec ? o->register_wait_usec : REGISTER_WAIT_USEC,
                 .lease_usec = o->lease_usec ? o->lease_usec : LEASE_USEC};
 }
 
 int register_open_server(struct engine *engine, bool look, struct err *e) {
-        char identity[IDENTITY_SIZE + 1], host[256] = "";
+        char identity[IDENTITY_SIZE + 1], host[256] = "", boot[BOOT_SIZE];
         struct store_server server;
         int r = read_identity(engine, !look, identity, e);
 
         (void)gethostname(host, sizeof(host) - 1);
-        server = server_of(engine, identity, host);
+        read_boot(boot);
+        server = server_of(engine, identity, host, boot);
         if (r < 0)
                 return r;
         engine->disk->t_loose = clock_monotonic_usec() + LOOSE_USEC;

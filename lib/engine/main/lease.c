@@ -18,6 +18,7 @@
  *    wait (engine_request.wait) waits until it is cancelled.
  * 4. A wish that is lost (a notification while a connection is lost; more than MAX_WISHES) is repeated by who has it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -166,7 +167,12 @@ static void give_what_is_wanted(struct engine *engine, struct leases *l) {
 /* --- taking --- */
 
 static void take_run(struct engine *engine, struct job *j) {
-        j->r = store_lease_take(engine->store, request_of(j)->sc.id, &j->err);
+        struct request *request = request_of(j);
+        struct store_holder holder = {};
+
+        j->r = store_lease_take(engine->store, request->sc.id, &holder, &j->err);
+        snprintf(request->holder.name, sizeof(request->holder.name), "%s", holder.name);
+        snprintf(request->holder.address, sizeof(request->holder.address), "%s", holder.address);
 }
 
 /* Rule 3. */

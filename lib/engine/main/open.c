@@ -146,6 +146,7 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         engine->o.progress = NULL; /* these options belong to the caller */
         engine->o.fingerprint = engine->o.chat_format = NULL;
         engine->o.register_uri = NULL;
+        engine->o.address = engine->o.socket = NULL;
         engine->o.remote.uri = engine->o.remote.user = NULL;
         engine->o.remote.password = engine->o.remote.ca_file = NULL;
         if (r < 0) {

@@ -72,6 +72,8 @@ void request_fail(struct engine *engine, struct request *request, const struct e
 
         ev->err = err;
         ev->told = request->told;
+        if (err.code == ERR_MOVED)
+                ev->holder = request->holder;
         request_finish(engine, request);
 }
 

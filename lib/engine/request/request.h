@@ -138,10 +138,11 @@ struct request {
         struct credit *credit;    /* pays for its other events (continue) */
         struct conv_load load;    /* of its conversation */
         bool has_turn;            /* it waited for its turn, and the turn has come */
-        uint64_t t_wanted;    /* since when it wants what another machine holds; 0: it does not */
-        uint64_t t_submitted; /* clock_monotonic_usec() */
-        bool told;            /* the journal has its error already */
-        struct store_conv sc; /* the conversation's row: filled by jobs */
+        uint64_t t_wanted; /* since when it wants what another machine holds; 0: it does not */
+        struct engine_holder holder; /* who that was */
+        uint64_t t_submitted;        /* clock_monotonic_usec() */
+        bool told;                   /* the journal has its error already */
+        struct store_conv sc;        /* the conversation's row: filled by jobs */
         struct store_reading reading;
         size_t load_size; /* bytes charged for `reading` */
         struct noted noted;

@@ -109,7 +109,8 @@ static int connect_script(void *userdata, struct confab **ret, struct confab_err
         int sv[2];
 
         if ((*n_connections)++ > 0) {
-                *e = (struct confab_error){CONFAB_NO_DAEMON, "it is gone", true};
+                *e = (struct confab_error){
+                        .code = CONFAB_NO_DAEMON, .message = "it is gone", .retry = true};
                 return -1;
         }
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);

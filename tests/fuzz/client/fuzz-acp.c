@@ -10,7 +10,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int refuse(void *userdata, struct confab **ret, struct confab_error *e) {
-        *e = (struct confab_error){CONFAB_NO_DAEMON, "nobody is there", true};
+        *e = (struct confab_error){
+                .code = CONFAB_NO_DAEMON, .message = "nobody is there", .retry = true};
         return -1;
 }
 

@@ -143,6 +143,10 @@ static inline int call_carry(struct store *s, uint64_t id, struct err *e) {
         return r;
 }
 
+static inline int call_take(struct store *s, uint64_t id, struct err *e) {
+        return store_lease_take(s, id, NULL, e);
+}
+
 static inline int call_delete(struct store *s, uint64_t id, struct err *e) {
         struct store_gone gone = {};
         int r = store_conv_delete(s, id, &gone, e);
