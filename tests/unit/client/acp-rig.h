@@ -28,7 +28,8 @@ static inline int rig_connect(void *userdata, struct confab **ret, struct confab
         int sv[2];
 
         if (rig->refuse) {
-                *e = (struct confab_error){CONFAB_NO_DAEMON, "nobody is there", true};
+                *e = (struct confab_error){
+                        .code = CONFAB_NO_DAEMON, .message = "nobody is there", .retry = true};
                 return -1;
         }
         if (rig->peer.fd >= 0)
