@@ -572,6 +572,9 @@ static void close_all(struct life *l) {
                         life_fail(l, "error", "close: %s", a->err.msg);
                 mirror_close(m);
         }
+        /* What lies in the remote store is removed by and by. */
+        for (unsigned k = 0; k < 60000 && life_stat(l, "remote_pending", 0) > 0; k++)
+                usleep(1000);
         for (size_t i = 0; i < ARRAY_SIZE(figures); i++) {
                 uint64_t v = 1;
 
