@@ -76,8 +76,12 @@ void far_stop(struct engine *engine) {
         pthread_mutex_unlock(&f->lock);
 }
 
+bool far_rests(const struct engine *engine) {
+        return clock_monotonic_usec() < atomic_load(&engine->far->t_up);
+}
+
 bool far_is_up(const struct engine *engine) {
-        return engine->remote && !engine->stopping && clock_monotonic_usec() >= engine->far->t_up;
+        return engine->remote && !engine->stopping && !far_rests(engine);
 }
 
 uint64_t far_deadline(const struct engine *engine) {
@@ -107,7 +111,7 @@ void far_note(struct engine *engine, int r, const struct err *e) {
         f->n_failures++;
         /* A full one can still be read. */
         if (r == -ERR_UNAVAILABLE)
-                f->t_up = clock_monotonic_usec() + f->pause_usec;
+                atomic_store(&f->t_up, clock_monotonic_usec() + f->pause_usec);
         f->t_push = clock_monotonic_usec() + f->pause_usec;
         f->pause_usec = MIN(2 * f->pause_usec, (uint64_t)PAUSE_MAX_USEC);
         if (f->failed || engine->stopping)

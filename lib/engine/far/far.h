@@ -46,7 +46,9 @@ int far_open(struct engine *engine, struct err *e);
 /* From now on calls under way and queued ones end soon. Any thread. */
 void far_stop(struct engine *engine);
 
-/* Whether there is a remote store that is to be asked now (rule 6). Engine thread. */
+/* Whether it is left alone now, after a failure (rule 6). Any thread. */
+bool far_rests(const struct engine *engine);
+/* Whether there is a remote store that is to be asked now. Engine thread. */
 bool far_is_up(const struct engine *engine);
 /* A call has ended with @r. Engine thread. */
 void far_note(struct engine *engine, int r, const struct err *e);

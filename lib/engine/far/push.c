@@ -414,7 +414,7 @@ static bool may_be_pushed(const struct engine *engine, const struct conv *c) {
 
 uint64_t far_step(struct engine *engine) {
         struct far *f = engine->far;
-        uint64_t due = MAX(f->t_up, f->t_push);
+        uint64_t due = MAX(atomic_load(&f->t_up), f->t_push);
         struct conv *c = NULL;
 
         if (!engine->remote || f->push || engine->stopping ||

@@ -15,11 +15,12 @@ struct known_secret {
 
 struct far {
         atomic_bool stop;
+        /* Not to be asked before (clock_monotonic_usec()). The engine thread sets it. */
+        atomic_uint_fast64_t t_up;
         uint32_t keep_sec, share; /* percent */
         uint64_t writes_per_day;  /* bytes; 0: no limit */
 
         /* engine thread */
-        uint64_t t_up;       /* not to be asked before (clock_monotonic_usec()) */
         uint64_t pause_usec; /* the next pause */
         uint64_t n_failures; /* calls */
         bool failed;         /* this was told, and nothing has worked since */

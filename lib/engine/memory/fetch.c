@@ -17,6 +17,8 @@
  * 4. The sequence is made anew: the cells that it has, and those that have come. Marks stay (lib/seq).
  * 5. Fetched blocks have no record here: write-behind writes them to the own disk like computed ones.
  * 6. A recall that lets go of its fetch need not wait for it: it is freed by the last job.
+ * 7. Jobs wait for each other. After one has failed, those behind it end without asking, so requests do not wait for a server that
+ *    says nothing one after the other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -81,11 +83,6 @@ static void fetch_free(struct engine *engine, struct fetch *f) {
         free(f->has_window);
         free(f->items);
         free(f);
-}
-
-void fetch_stop(struct recall *recall) {
-        if (recall->fetch)
-                atomic_store(&recall->fetch->stop, true);
 }
 
 void fetch_let_go(struct engine *engine, struct recall *recall) {
@@ -163,10 +160,15 @@ static uint64_t patience(const struct fetch *f, uint32_t n_tokens) {
         return clock_monotonic_usec() + (uint64_t)MAX(usec, (double)LATE_USEC);
 }
 
+/* Rule 7. */
+static bool is_in_vain(const struct engine *engine, const struct fetch *f) {
+        return atomic_load(&f->stop) || far_rests(engine);
+}
+
 static void ask_run(struct engine *engine, struct job *j) {
         struct fetch *f = container_of(j, struct fetch, ask);
 
-        if (atomic_load(&f->stop)) {
+        if (is_in_vain(engine, f)) {
                 j->r = -ERR_CANCELLED;
                 return;
         }
@@ -194,8 +196,6 @@ static void ask_done(struct engine *engine, struct job *j) {
         f->over = j->r < 0 || f->found.n == 0;
         if (j->r == 0)
                 note_asked(engine, f);
-        if (atomic_load(&f->stop))
-                fetch_let_go(engine, f->recall);
         engine->again = true;
 }
 
@@ -329,6 +329,10 @@ static void read_run(struct engine *engine, struct job *j) {
         struct fetch *f = run->fetch;
         const struct remote_reader reader = {value, run};
 
+        if (is_in_vain(engine, f)) {
+                j->r = -ERR_CANCELLED;
+                return;
+        }
         run->t_start = clock_monotonic_usec();
         j->r = remote_get(engine->remote, run->keys, run->n, &reader,
                 patience(f, f->found.end - f->wish.have), &j->err);
@@ -580,17 +584,14 @@ static void read_done(struct engine *engine, struct job *j) {
         far_note(engine, MIN(j->r, 0), &j->err);
         if (--f->n_jobs > 0)
                 return;
+        engine->again = true;
         recall = f->recall;
         note_runs(engine, f);
         if (!recall) {
                 fetch_free(engine, f);
                 return;
         }
-        f->over = !atomic_load(&f->stop);
-        if (f->over)
-                finish(engine, f);
-        else
-                fetch_let_go(engine, recall); /* it was stopped: nothing was attached */
+        f->over = true;
+        finish(engine, f);
         recall->reading = false;
-        engine->again = true;
 }

@@ -172,8 +172,9 @@ struct recall {
 int recall_step(struct engine *engine, struct recall *recall, struct err *e);
 /* Forget everything, even while a job is under way. */
 void recall_abandon(struct engine *engine, struct recall *recall);
-/* Stop reading. `reading` turns false when the workers are done; then the recall may begin anew. */
-void recall_stop(struct recall *recall);
+/* Stop reading. `reading` turns false when the workers are done, at once if they wait for the remote store; then the recall may begin
+ * anew. */
+void recall_stop(struct engine *engine, struct recall *recall);
 void recall_deinit(struct engine *engine, struct recall *recall);
 /* Where the first @kept tokens of the prompt came from, of the whole memory: tokens by source. A token counts
  * with its own blocks; where no class has any of it, with the state, or the window, that stands for it. */
@@ -198,9 +199,7 @@ bool fetch_is_wanted(struct engine *engine, const struct recall *recall);
 void fetch_begin(struct engine *engine, struct recall *recall);
 /* The next step, with recall->fetch. 0: it is over, and gone; 1: not yet. */
 int fetch_step(struct engine *engine, struct recall *recall);
-/* Stop reading; it is over when recall->reading turns false. Nothing is done without a fetch. */
-void fetch_stop(struct recall *recall);
-/* The recall does without: the fetch is freed now, or by its last job. */
+/* The recall does without: the fetch is freed now, or by its last job. Nothing is done without a fetch. */
 void fetch_let_go(struct engine *engine, struct recall *recall);
 
 /* --- part.c: before a conversation is given up to another machine --- */

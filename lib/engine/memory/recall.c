@@ -347,10 +347,13 @@ void recall_abandon(struct engine *engine, struct recall *recall) {
         recall->gathered = recall->searched = recall->reading = recall->done = false;
 }
 
-void recall_stop(struct recall *recall) {
+void recall_stop(struct engine *engine, struct recall *recall) {
         if (recall->restore)
                 restore_stop(recall->restore);
-        fetch_stop(recall);
+        if (recall->fetch) {
+                fetch_let_go(engine, recall);
+                recall->reading = false;
+        }
 }
 
 void recall_deinit(struct engine *engine, struct recall *recall) {

@@ -377,7 +377,7 @@ static bool make_place(struct engine *engine, const struct request *request) {
                 struct generation *g = generation_of(victims[i]);
 
                 if (g->recall.reading)
-                        recall_stop(&g->recall);
+                        recall_stop(engine, &g->recall);
                 busy = busy || g->recall.reading || g->storing == STORING;
         }
         for (size_t i = 0; i < n && !busy; i++)
@@ -444,17 +444,18 @@ static void close_all(struct engine *engine) {
         close_ended(engine, &engine->run->active);
 }
 
-static void cancel_all(struct list *list, const struct err *e) {
+static void cancel_all(struct engine *engine, struct list *list, const struct err *e) {
         struct list *it;
 
         list_for_each (it, list) {
                 struct request *request = list_entry(it, struct request, link);
+                struct recall *recall = &generation_of(request)->recall;
 
                 if (!atomic_load(&request->cancel))
                         continue;
-                if (generation_of(request)->recall.reading)
-                        recall_stop(&generation_of(request)->recall); /* it ends after that */
-                else
+                if (recall->reading)
+                        recall_stop(engine, recall);
+                if (!recall->reading) /* else it ends after that */
                         generate_cancel(request, e);
         }
 }
@@ -466,8 +467,8 @@ static void end_cancelled(struct engine *engine) {
                 err_set(&e, ERR_SHUTDOWN, "the daemon is stopping; nothing was changed");
         else
                 err_set(&e, ERR_CANCELLED, "cancelled before the reply began; nothing was changed");
-        cancel_all(&engine->run->queue, &e);
-        cancel_all(&engine->run->active, &e);
+        cancel_all(engine, &engine->run->queue, &e);
+        cancel_all(engine, &engine->run->active, &e);
         close_all(engine);
 }
 

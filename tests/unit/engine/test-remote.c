@@ -8,16 +8,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/util.h"
 #include "kinds-rig.h"
+#include "transfer-rig.h"
 #include "util/test.h"
+#include "util/tiny-model.h"
 
 static struct answer A, B, W;
 static struct erig r, fresh;
+/* Attention over everything, and nothing else. */
+static struct kind attention = {.arch = "llama", .blocks = true};
 static redisContext *redis;
-static const char *uri;
+static const char *uri, *control_path;
 
 /* --- the server --- */
 
@@ -31,6 +37,21 @@ static redisReply *command(const char *format, ...) {
         if (!reply || reply->type == REDIS_REPLY_ERROR)
                 fail_msg("%s: %s", format, reply ? reply->str : redis->errstr);
         return reply;
+}
+
+/* tests/util/with-redis.py does it. */
+static void control(const char *line) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        char said[256] = "";
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s", control_path);
+        assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+        assert_true(dprintf(fd, "%s\n", line) > 0);
+        assert_true(read(fd, said, sizeof(said) - 1) > 0);
+        if (strncmp(said, "ok", 2) != 0)
+                fail_msg("%s: %s", line, said);
+        close(fd);
 }
 
 /* Of which the kind is 'm' (blocks) or 'c' (tables of contents); to be freed. */
@@ -53,6 +74,7 @@ static int setup(void **state) {
         const char *path;
 
         uri = getenv("CONFAB_TEST_REDIS");
+        control_path = getenv("CONFAB_TEST_REDIS_CONTROL");
         if (!uri)
                 return 0;
         path = strstr(uri, ":///") + 3;
@@ -60,6 +82,10 @@ static int setup(void **state) {
         assert_non_null(redis);
         if (redis->err)
                 fail_msg("%s: %s", path, redis->errstr);
+        strcpy(attention.path, "/tmp/confab-kind-XXXXXX");
+        close(mkstemp(attention.path));
+        if (tiny_model_write_long(attention.path, attention.arch, KIND_CONTEXT) < 0)
+                return -1;
         return kinds_make(state);
 }
 
@@ -67,17 +93,28 @@ static int teardown(void **state) {
         if (!uri)
                 return 0;
         redisFree(redis);
+        unlink(attention.path);
         return kinds_remove(state);
 }
 
+/* Whatever a test that failed has left. */
 static int clear(void **state) {
-        if (uri)
-                freeReplyObject(command("FLUSHALL"));
+        if (!uri)
+                return 0;
+        if (control_path)
+                control("redis resume");
+        freeReplyObject(command("CONFIG SET maxmemory 0"));
+        freeReplyObject(command("FLUSHALL"));
         return 0;
 }
 
 static void need_server(void) {
         if (!uri)
+                skip();
+}
+
+static void need_control(void) {
+        if (!uri || !control_path)
                 skip();
 }
 
@@ -283,7 +320,53 @@ static void test_wrong_contents(void **state) {
                         check_wrong(k, w, 'c');
 }
 
-/* Somewhere in the middle: what is before it is of use where attention is over everything. */
+/* The key of a block of attention: the conversation's table names it, the only one. */
+static void key_of_block(uint32_t index, char ret[48]) {
+        redisReply *tables = keys_of('c'), *table;
+        int n = 0;
+
+        assert_int_equal(tables->elements, 1);
+        table = command("GET %s", tables->element[0]->str);
+        for (size_t at = 8; n == 0 && at + 40 <= (size_t)table->len; at += 40) {
+                uint32_t cell[2]; /* class, index */
+
+                memcpy(cell, table->str + at, sizeof(cell));
+                if (cell[0] != 0 || cell[1] != index)
+                        continue;
+                n = snprintf(ret, 48, "confab:m:");
+                for (size_t i = 0; i < 16; i++)
+                        n += snprintf(
+                                ret + n, 48 - (size_t)n, "%02x", (uint8_t)table->str[at + 24 + i]);
+        }
+        assert_true(n > 0);
+        freeReplyObject(table);
+        freeReplyObject(tables);
+}
+
+/* Attention alone: what is in front of a block that cannot be had is of use, whatever is wrong with that. */
+static void test_part(void **state) {
+        need_server();
+        for (enum wrong w = GONE; w < N_WRONG; w++) {
+                char key[48], next[48];
+                uint64_t c;
+
+                clear(NULL);
+                open_both(&attention);
+                c = kind_talk(&r, 8, &A);
+                send_all(c);
+                erig_forget_memory(&r);
+                key_of_block(2, key);
+                key_of_block(3, next);
+                spoil_one(w, key, next);
+                erig_get(&r, c, &W);
+                (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+                assert_int_equal(B.n_disk, 2 * KIND_BLOCK);
+                answer_reset(&W);
+                close_both();
+        }
+}
+
+/* Somewhere in the middle. */
 static void test_gap(void **state) {
         need_server();
         EACH_KIND(k) {
@@ -360,6 +443,156 @@ static void test_rewound(void **state) {
         }
 }
 
+enum {
+        IN_BLOCK = 7,
+        END = 20
+}; /* tokens: of the last block before the last turn, and of the last turn */
+
+/* The last turn lies within a block. */
+static uint64_t talk_to_middle(void) {
+        uint64_t c = kind_talk(&r, 4, &A);
+
+        erig_get(&r, c, &W);
+        kind_append(&r, c, KIND_BLOCK + IN_BLOCK - W.turns[W.n_turns - 1].end % KIND_BLOCK, 0);
+        answer_reset(&W);
+        kind_append(&r, c, END, 1);
+        return c;
+}
+
+/* It becomes as many other tokens: cells of the same places and sizes. */
+static void replace_end(uint64_t c) {
+        struct engine_request q;
+
+        erig_get(&r, c, &W);
+        q = kind_cut_request(ENGINE_REWIND, c, W.n_turns - 1);
+        answer_reset(&W);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        kind_append(&r, c, END, 2);
+}
+
+/* All of its memory comes back, and whole. */
+static void check_comes_whole(uint64_t c) {
+        erig_forget_memory(&r);
+        erig_get(&r, c, &W);
+        assert_true(kind_go_on(&r, c, &W, W.n_turns, &fresh, &B) <= 1);
+        assert_int_equal(erig_stat(&r, "remote_damaged"), 0);
+        answer_reset(&W);
+}
+
+static void test_rewound_in_a_block(void **state) {
+        need_server();
+        EACH_KIND(k) {
+                uint64_t c;
+
+                clear(NULL);
+                open_both(k);
+                c = talk_to_middle();
+                send_all(c);
+                replace_end(c);
+                send_all(c);
+                check_comes_whole(c);
+                close_both();
+        }
+}
+
+/* What is there of tokens that were rewound since, while nobody could send: it does not keep what is before them from coming. */
+static void test_rewound_unsent(void **state) {
+        need_server();
+        EACH_KIND(k) {
+                struct engine_request q;
+                uint64_t c;
+
+                clear(NULL);
+                open_both(k);
+                c = kind_talk(&r, 8, &A);
+                send_all(c);
+                erig_stop(&r, true);
+                r.o.remote.uri = NULL;
+                erig_start(&r);
+                q = kind_cut_request(ENGINE_REWIND, c, 11);
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                kind_append(&r, c, 100, 1);
+                erig_stop(&r, true);
+                r.o.remote.uri = uri;
+                erig_start(&r);
+                erig_forget_memory(&r);
+                erig_get(&r, c, &W);
+                (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+                assert_true(B.n_disk >= KIND_BLOCK);
+                assert_int_equal(erig_stat(&r, "remote_damaged"), 0);
+                answer_reset(&W);
+                close_both();
+        }
+}
+
+/* What was written before a rewind, and could be sent only when other tokens stood there. */
+static void test_rewound_while_full(void **state) {
+        const struct kind *k = &attention;
+        struct engine_options o;
+        uint64_t c;
+
+        need_server();
+        o = options(k);
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        kind_open(&fresh, k, UINT32_MAX);
+        c = talk_to_middle();
+        freeReplyObject(command("CONFIG SET maxmemory 1"));
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        erig_wait_stat(&r, "remote_failures", 1);
+        replace_end(c);
+        kind_append(&r, c, KIND_BLOCK, 3);
+        freeReplyObject(command("CONFIG SET maxmemory 0"));
+        wait_sent();
+        /* That of before the end. */
+        assert_true(n_keys('m') > 0);
+        erig_forget_memory(&r);
+        erig_get(&r, c, &W);
+        (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+        assert_true(B.n_disk > 0);
+        assert_int_equal(erig_stat(&r, "remote_damaged"), 0);
+        answer_reset(&W);
+        close_both();
+}
+
+/* --- what was imported --- */
+
+/* Memory that came from elsewhere is that of its conversation, and of no other one with the same tokens. */
+static void test_imported(void **state) {
+        need_server();
+        EACH_KIND(k) {
+                struct transfer_file f;
+                uint64_t c, of_text;
+
+                clear(NULL);
+                open_both(k);
+                f = transfer_export(&fresh, kind_talk(&fresh, 6, &A), false);
+                c = transfer_import_good(&r, &f, "private");
+                assert_true(transfer_last.conv.private_memory);
+                of_text = transfer_import_good(&r, &f, "text");
+                assert_true(transfer_last.conv.private_memory);
+                kind_say(&r, c, 6, &A);
+                send_all(c);
+                assert_true(n_keys('m') > 0);
+                /* Without memory of its own it would have to be found by its tokens. */
+                erig_forget_memory(&r);
+                kind_say(&r, of_text, 6, &B);
+                assert_int_equal(B.n_disk, 0);
+                answer_same(&A, &B);
+                erig_get(&r, c, &W);
+                assert_true(kind_go_on(&r, c, &W, W.n_turns, &fresh, &B) <= 1);
+                assert_true(B.n_disk > 0);
+                answer_reset(&W);
+                /* Nobody else has it: it goes with its conversation. */
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, of_text, NULL), ENGINE_EMPTY);
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+                wait_sent();
+                assert_int_equal(n_keys('c') + n_keys('m'), 0);
+                free(f.data);
+                close_both();
+        }
+}
+
 /* --- limits --- */
 
 static void test_daily_limit(void **state) {
@@ -383,8 +616,64 @@ static void test_daily_limit(void **state) {
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
         erig_settle(r.en);
         assert_true(erig_stat(&r, "bytes_remote_today") <= 40000);
+        assert_true(sent + erig_stat(&r, "bytes_remote_sent") <= 40000);
         assert_int_equal(r.n_logged[ENGINE_LOG_REMOTE_FAILS], 0);
         close_one();
+}
+
+/* Some of it was left out: what is there is of use. */
+static void test_sent_in_part(void **state) {
+        const struct kind *k = &kinds[1]; /* states, the last of which is sent last */
+        uint64_t c, all;
+
+        need_server();
+        open_both(k);
+        c = kind_talk(&r, 12, &A);
+        send_all(c);
+        all = erig_stat(&r, "bytes_remote_sent");
+        close_both();
+        clear(NULL);
+        open_both(k);
+        erig_stop(&r, true);
+        r.o.remote.writes_per_day = all * 3 / 4;
+        erig_start(&r);
+        c = kind_talk(&r, 12, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        erig_wait_stat(&r, "remote_blocks_sent", 1);
+        erig_settle(r.en);
+        erig_forget_memory(&r);
+        erig_get(&r, c, &W);
+        (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+        assert_true(B.n_disk > 0);
+        answer_reset(&W);
+        close_both();
+}
+
+/* A server that is full can still be read; it is told once, and when it takes values again. */
+static void test_full(void **state) {
+        const struct kind *k = &kinds[0];
+        uint64_t c, full;
+
+        need_server();
+        open_both(k);
+        c = kind_talk(&r, 6, &A);
+        send_all(c);
+        erig_forget_memory(&r);
+        freeReplyObject(command("CONFIG SET maxmemory 1"));
+        full = kind_talk(&r, 3, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, full, NULL), ENGINE_CONV);
+        erig_wait_stat(&r, "remote_failures", 2);
+        assert_int_equal(erig_stat(&r, "remote_up"), 1);
+        erig_get(&r, c, &W);
+        (void)kind_go_on(&r, c, &W, W.n_turns, &fresh, &B);
+        answer_reset(&W);
+        assert_int_equal(r.n_logged[ENGINE_LOG_REMOTE_FAILS], 1);
+        freeReplyObject(command("CONFIG SET maxmemory 0"));
+        wait_sent();
+        assert_int_equal(n_keys('c'), 2);
+        assert_int_equal(r.n_logged[ENGINE_LOG_REMOTE_FAILS], 1);
+        assert_int_equal(r.n_logged[ENGINE_LOG_REMOTE_WORKS], 1);
+        close_both();
 }
 
 /* --- a server that is away --- */
@@ -411,6 +700,64 @@ static void test_away(void **state) {
         close_both();
 }
 
+/* The server takes what is said to it, and says nothing: who gives up waiting for it need not wait. */
+static void test_cancelled(void **state) {
+        struct engine_options o;
+        struct engine_request q;
+        uint64_t c;
+
+        need_control();
+        o = options(&kinds[0]);
+        o.remote.timeout_usec = 60000000;
+        erig_open(&r, &o);
+        c = kind_talk(&r, 6, &A);
+        send_all(c);
+        erig_forget_memory(&r);
+        control("redis pause");
+        q = erig_long_request(c, "And now?", 4);
+        erig_send(&r, &q, &B);
+        erig_settle(r.en);
+        assert_false(B.final);
+        assert_int_equal(erig_simple(&r, ENGINE_CANCEL, c, NULL), ENGINE_EMPTY);
+        erig_wait(&r, &B);
+        assert_int_equal(B.kind, ENGINE_ERROR);
+        /* It is still waited for: by nobody. */
+        assert_int_equal(erig_stat(&r, "remote_failures"), 0);
+        control("redis resume");
+        kind_say(&r, c, 7, &A);
+        close_one();
+}
+
+/* Many ask a server that says nothing: they do not wait for it one after the other. */
+static void test_asked_by_many(void **state) {
+        enum { N = 12 };
+        static struct answer answers[N];
+        struct engine_request q[N];
+        struct engine_options o;
+        uint64_t c[N];
+
+        need_control();
+        o = options(&kinds[0]);
+        o.remote.timeout_usec = 300000;
+        erig_open(&r, &o);
+        for (unsigned i = 0; i < N; i++) {
+                c[i] = kind_talk(&r, 3, &A);
+                send_all(c[i]);
+        }
+        erig_forget_memory(&r);
+        control("redis pause");
+        for (unsigned i = 0; i < N; i++)
+                q[i] = erig_long_request(c[i], "And now?", 4);
+        erig_do_all(&r, q, answers, N);
+        control("redis resume");
+        for (unsigned i = 0; i < N; i++) {
+                assert_int_equal(answers[i].kind, ENGINE_DONE);
+                answer_same(&answers[i], &answers[0]);
+        }
+        assert_true(erig_stat(&r, "remote_failures") < N / 2);
+        close_one();
+}
+
 static void test_bad_uri(void **state) {
         struct engine_options o;
         struct engine *en;
@@ -432,11 +779,20 @@ int main(void) {
                 cmocka_unit_test_setup(test_shared_prefix, clear),
                 cmocka_unit_test_setup(test_wrong_blocks, clear),
                 cmocka_unit_test_setup(test_wrong_contents, clear),
+                cmocka_unit_test_setup(test_part, clear),
                 cmocka_unit_test_setup(test_gap, clear),
                 cmocka_unit_test_setup(test_closed, clear),
                 cmocka_unit_test_setup(test_rewound, clear),
+                cmocka_unit_test_setup(test_rewound_in_a_block, clear),
+                cmocka_unit_test_setup(test_rewound_unsent, clear),
+                cmocka_unit_test_setup(test_rewound_while_full, clear),
+                cmocka_unit_test_setup(test_imported, clear),
                 cmocka_unit_test_setup(test_daily_limit, clear),
+                cmocka_unit_test_setup(test_sent_in_part, clear),
+                cmocka_unit_test_setup(test_full, clear),
                 cmocka_unit_test_setup(test_away, clear),
+                cmocka_unit_test_setup(test_cancelled, clear),
+                cmocka_unit_test_setup(test_asked_by_many, clear),
                 cmocka_unit_test_setup(test_bad_uri, clear),
         };
 
