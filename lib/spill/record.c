@@ -17,39 +17,33 @@ enum {
         HASH_SIZE = 8,
 };
 
-static uint8_t *put(uint8_t *p, uint64_t v, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                p[i] = (uint8_t)(v >> (8 * i));
-        return p + n;
-}
-
 void spill_record_format(const struct spill_record *rec, uint8_t *out) {
         size_t size = spill_header_size(rec->n_sections);
         uint8_t *p = out;
 
         memset(out, 0, size);
-        p = put(p, RECORD_MAGIC, 4);
-        p = put(p, RECORD_VERSION, 2);
-        p = put(p, rec->n_sections, 2);
-        p = put(p, rec->fingerprint.weights, 8);
-        p = put(p, rec->fingerprint.rules, 8);
-        p = put(p, rec->meta.class_id, 4);
-        p = put(p, rec->meta.position, 4);
-        p = put(p, rec->meta.n_tokens, 4);
-        p = put(p, 0, 4);
-        p = put(p, rec->meta.token_hash, 8);
-        p = put(p, rec->raw_size, 8);
-        p = put(p, rec->payload_size, 8);
+        p = put_le(p, RECORD_MAGIC, 4);
+        p = put_le(p, RECORD_VERSION, 2);
+        p = put_le(p, rec->n_sections, 2);
+        p = put_le(p, rec->fingerprint.weights, 8);
+        p = put_le(p, rec->fingerprint.rules, 8);
+        p = put_le(p, rec->meta.class_id, 4);
+        p = put_le(p, rec->meta.position, 4);
+        p = put_le(p, rec->meta.n_tokens, 4);
+        p = put_le(p, 0, 4);
+        p = put_le(p, rec->meta.token_hash, 8);
+        p = put_le(p, rec->raw_size, 8);
+        p = put_le(p, rec->payload_size, 8);
         for (size_t i = 0; i < rec->n_sections; i++) {
                 const struct spill_section *sec = &rec->sections[i];
 
-                p = put(p, sec->raw_size, 4);
-                p = put(p, sec->stored_size, 4);
-                p = put(p, sec->codec, 4);
-                p = put(p, 0, 4);
-                p = put(p, sec->hash, 8);
+                p = put_le(p, sec->raw_size, 4);
+                p = put_le(p, sec->stored_size, 4);
+                p = put_le(p, sec->codec, 4);
+                p = put_le(p, 0, 4);
+                p = put_le(p, sec->hash, 8);
         }
-        put(out + size - HASH_SIZE, hash64(out, size - HASH_SIZE, 0), HASH_SIZE);
+        put_le(out + size - HASH_SIZE, hash64(out, size - HASH_SIZE, 0), HASH_SIZE);
 }
 
 /* Magic, version and number of sections, upon which all else rests; then the checksum. */

@@ -25,7 +25,6 @@ import csv
 import functools
 import glob
 import io
-import json
 import os
 import pwd
 import random
@@ -35,10 +34,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.parse
 
+from keeping import Kept
 from postgres_keeper import LIMIT
 
 PROGRAMS = ('initdb', 'pg_basebackup', 'postgres', 'psql')
@@ -117,13 +116,10 @@ class Postgres:
         self.pid = None
         self.standbys, self.awaited, self.n_standbys = [], [], 0
         self.name = f'standby_{primary.n_standbys}' if primary else 'primary'
-        self.lock = threading.Lock()
-        keeper = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'postgres_keeper.py')
-        # A session of its own: who ends the test by its process group must not end the keeper.
-        self.keeper = subprocess.Popen([sys.executable, '-IS', keeper, self.binaries, *user()], bufsize=0,
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        self.keeper = Kept('postgres_keeper.py', PostgresError, 'the server', self.binaries, *user())
+        self.ask = self.keeper.ask
         try:
-            self.folder = self.answer()
+            self.folder = self.keeper.answer()
             self.port = free_port() if tcp else PORT
             self.tcp = tcp
             self.make()
@@ -137,23 +133,6 @@ class Postgres:
 
     def __exit__(self, *_):
         self.close()
-
-    def answer(self):
-        line = self.keeper.stdout.readline()
-        if not line:
-            raise PostgresError('the keeper of the server has ended')
-        answer = json.loads(line)
-        if 'error' in answer:
-            raise PostgresError(answer['error'])
-        return answer['value']
-
-    def ask(self, name, *arguments):
-        with self.lock:
-            try:
-                self.keeper.stdin.write(json.dumps([name, arguments]).encode() + b'\n')
-            except BrokenPipeError as e:
-                raise PostgresError('the keeper of the server has ended') from e
-            return self.answer()
 
     def make(self):
         data = os.path.join(self.folder, 'data')
@@ -305,15 +284,13 @@ class Postgres:
 
     def close(self):
         """Ends the server and removes its folder."""
-        if self.keeper.stdin.closed:
+        if self.keeper.closed:
             return
         for standby in list(self.standbys):
             standby.close()
-        self.keeper.stdin.close()
-        status = self.keeper.wait()
-        self.keeper.stdout.close()
         self.pid = None
-        if self.primary and self in self.primary.standbys and not self.primary.keeper.stdin.closed:
-            self.primary.forget(self)
-        if status:
-            raise PostgresError(f'the keeper of the server ended with status {status}')
+        try:
+            self.keeper.close()
+        finally:
+            if self.primary and self in self.primary.standbys and not self.primary.keeper.closed:
+                self.primary.forget(self)

@@ -205,14 +205,16 @@ class Keeper:
     def resume(self):
         send(reversed(descendants()), signal.SIGCONT)
 
-    def serve(self):
-        for line in sys.stdin.buffer:
-            name, arguments = json.loads(line)
-            try:
-                answer = {'value': getattr(self, name)(*arguments)}
-            except (Failed, OSError) as e:
-                answer = {'error': str(e)}
-            print(json.dumps(answer), flush=True)
+
+def serve(keeper):
+    """Requests from the standard input: a line each, with one as the answer."""
+    for line in sys.stdin.buffer:
+        name, arguments = json.loads(line)
+        try:
+            answer = {'value': getattr(keeper, name)(*arguments)}
+        except (Failed, OSError) as e:
+            answer = {'error': str(e)}
+        print(json.dumps(answer), flush=True)
 
 
 def main(binaries, *user):
@@ -228,7 +230,7 @@ def main(binaries, *user):
     keeper = Keeper(binaries)
     try:
         print(json.dumps({'value': keeper.folder}), flush=True)
-        keeper.serve()
+        serve(keeper)
     except (Gone, BrokenPipeError):
         pass
     finally:

@@ -19,16 +19,15 @@ user of the machine can reach. A keeper (redis_keeper.py) stands beside the serv
 state they are in, and removes the folder, when they are closed and when the test dies, by whatever signal.
 """
 import functools
-import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 from postgres import free_port
+from keeping import Kept
 from redis_keeper import LIMIT
 
 N_PORTS = 20 # tried before giving up
@@ -81,38 +80,12 @@ class Servers:
     def __init__(self):
         if not find():
             raise RedisError('neither Redis nor Valkey is installed')
-        keeper = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'redis_keeper.py')
-        self.lock = threading.Lock()
-        # A session of its own: who ends the test by its process group must not end the keeper.
-        self.keeper = subprocess.Popen([sys.executable, '-IS', keeper], bufsize=0, stdin=subprocess.PIPE,
-                                       stdout=subprocess.PIPE, start_new_session=True)
-        self.folder = self.answer()
-
-    def answer(self):
-        line = self.keeper.stdout.readline()
-        if not line:
-            raise RedisError('the keeper of the servers has ended')
-        answer = json.loads(line)
-        if 'error' in answer:
-            raise RedisError(answer['error'])
-        return answer['value']
-
-    def ask(self, name, *arguments):
-        with self.lock:
-            try:
-                self.keeper.stdin.write(json.dumps([name, arguments]).encode() + b'\n')
-            except BrokenPipeError as e:
-                raise RedisError('the keeper of the servers has ended') from e
-            return self.answer()
+        self.keeper = Kept('redis_keeper.py', RedisError, 'the servers')
+        self.ask = self.keeper.ask
+        self.folder = self.keeper.answer()
 
     def close(self):
-        if self.keeper.stdin.closed:
-            return
-        self.keeper.stdin.close()
-        status = self.keeper.wait()
-        self.keeper.stdout.close()
-        if status:
-            raise RedisError(f'the keeper of the servers ended with status {status}')
+        self.keeper.close()
 
 
 class Redis:

@@ -21,7 +21,7 @@ import tempfile
 # Run with -I, so that what a user has put beside a test is not taken for a module.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-from postgres_keeper import LIMIT, MAX_FOLDER, PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, Failed, Gone, await_end, halt, send
+from postgres_keeper import LIMIT, MAX_FOLDER, PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, Failed, Gone, await_end, halt, send, serve
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -102,15 +102,6 @@ class Keeper:
             with open(output, encoding='utf-8', errors='replace') as f:
                 raise Failed(f'{argv[0]} ended with status {status}: {f.read()}')
 
-    def serve(self):
-        for line in sys.stdin.buffer:
-            name, arguments = json.loads(line)
-            try:
-                answer = {'value': getattr(self, name)(*arguments)}
-            except (Failed, OSError) as e:
-                answer = {'error': str(e)}
-            print(json.dumps(answer), flush=True)
-
     def end(self):
         for pid in self.pids.values():
             send([pid], signal.SIGKILL)
@@ -128,7 +119,7 @@ def main():
     keeper = Keeper()
     try:
         print(json.dumps({'value': keeper.folder}), flush=True)
-        keeper.serve()
+        serve(keeper)
     except (Gone, BrokenPipeError):
         pass
     finally:

@@ -121,12 +121,6 @@ int far_contents_read(struct engine *engine, const struct far_scope *scope, uint
         return r;
 }
 
-static uint8_t *put(uint8_t *p, uint64_t v, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                p[i] = (uint8_t)(v >> (8 * i));
-        return p + n;
-}
-
 int far_contents_write(struct engine *engine, const struct far_scope *scope, uint64_t conv,
         const struct far_contents *c, uint64_t until, struct err *e) {
         size_t n = MIN(c->n, far_contents_max(engine));
@@ -139,16 +133,16 @@ int far_contents_write(struct engine *engine, const struct far_scope *scope, uin
 
         if (!data)
                 return err_set(e, ERR_NOMEM, "no memory for %zu cells", n);
-        p = put(p, MAGIC, 4);
-        p = put(p, n, 4);
+        p = put_le(p, MAGIC, 4);
+        p = put_le(p, n, 4);
         for (size_t i = 0; i < n; i++) {
                 const struct far_cell *cell = &c->cells[i];
 
-                p = put(p, cell->class, 4);
-                p = put(p, cell->index, 4);
-                p = put(p, cell->n_tokens, 4);
-                p = put(p, 0, 4);
-                p = put(p, cell->token_hash, 8);
+                p = put_le(p, cell->class, 4);
+                p = put_le(p, cell->index, 4);
+                p = put_le(p, cell->n_tokens, 4);
+                p = put_le(p, 0, 4);
+                p = put_le(p, cell->token_hash, 8);
                 memcpy(p, cell->name.bytes, FAR_NAME_SIZE);
                 p += FAR_NAME_SIZE;
         }

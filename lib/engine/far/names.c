@@ -48,17 +48,15 @@ static void put(struct hashing *h, const void *p, size_t n) {
 static void put_number(struct hashing *h, uint64_t v) {
         uint8_t bytes[8];
 
-        for (size_t i = 0; i < sizeof(bytes); i++)
-                bytes[i] = (uint8_t)(v >> (8 * i));
+        (void)put_le(bytes, v, sizeof(bytes));
         put(h, bytes, sizeof(bytes));
 }
 
 static void put_tokens(struct hashing *h, const int32_t *tokens, size_t n) {
         for (size_t i = 0; i < n; i++) {
-                uint32_t v = (uint32_t)tokens[i];
-                const uint8_t bytes[] = {
-                        (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24)};
+                uint8_t bytes[4];
 
+                (void)put_le(bytes, (uint32_t)tokens[i], sizeof(bytes));
                 put(h, bytes, sizeof(bytes));
         }
 }

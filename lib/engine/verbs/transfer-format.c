@@ -113,18 +113,12 @@ uint64_t xfer_file_size(const struct xfer_header *h) {
         return size;
 }
 
-static uint8_t *put(uint8_t *p, uint64_t v, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                p[i] = (uint8_t)(v >> (8 * i));
-        return p + n;
-}
-
 static uint8_t *put_f32(uint8_t *p, bool is_set, float f) {
         uint32_t v = 0;
 
         if (is_set)
                 memcpy(&v, &f, sizeof(v));
-        return put(p, v, 4);
+        return put_le(p, v, 4);
 }
 
 /* Does the hash of @size bytes stand behind them? */
@@ -138,16 +132,16 @@ static bool hash_fits(const uint8_t *data, size_t size) {
 /* --- header --- */
 
 static uint8_t *format_sampling(uint8_t *p, const struct sampling *s) {
-        p = put(p, s->has, 4);
+        p = put_le(p, s->has, 4);
         p = put_f32(p, s->has & SAMPLING_TEMPERATURE, s->temperature);
         p = put_f32(p, s->has & SAMPLING_TOP_P, s->top_p);
         p = put_f32(p, s->has & SAMPLING_MIN_P, s->min_p);
         p = put_f32(p, s->has & SAMPLING_REPETITION, s->repetition_penalty);
         p = put_f32(p, s->has & SAMPLING_PRESENCE, s->presence_penalty);
         p = put_f32(p, s->has & SAMPLING_FREQUENCY, s->frequency_penalty);
-        p = put(p, s->has & SAMPLING_TOP_K ? s->top_k : 0, 4);
-        p = put(p, s->has & SAMPLING_LAST_N ? s->penalty_last_n : 0, 4);
-        return put(p, s->has & SAMPLING_SEED ? s->seed : 0, 8);
+        p = put_le(p, s->has & SAMPLING_TOP_K ? s->top_k : 0, 4);
+        p = put_le(p, s->has & SAMPLING_LAST_N ? s->penalty_last_n : 0, 4);
+        return put_le(p, s->has & SAMPLING_SEED ? s->seed : 0, 8);
 }
 
 static unsigned version_of(const struct xfer_header *h) {
@@ -164,38 +158,38 @@ void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZ
         uint8_t *p = out;
 
         memset(out, 0, XFER_HEADER_SIZE);
-        p = put(p, MAGIC, 4);
-        p = put(p, version_of(h), 2);
-        p = put(p, h->is_private ? FLAG_PRIVATE : 0, 2);
-        p = put(p, xfer_file_size(h), 8);
-        p = put(p, h->model.weights, 8);
-        p = put(p, h->model.rules, 8);
-        p = put(p, h->vocab, 8);
-        p = put(p, h->n_tokens, 4);
-        p = put(p, h->n_turns, 4);
-        p = put(p, h->shape.block_tokens, 4);
-        p = put(p, xfer_n_cells(h), 4);
-        p = put(p, h->shape.size[SEQ_ALL], 8);
-        p = put(p, h->name_size, 4);
-        p = put(p, h->sampling.n_biases, 4);
-        p = put(p, h->texts_size, 8);
-        p = put(p, h->created_usec, 8);
+        p = put_le(p, MAGIC, 4);
+        p = put_le(p, version_of(h), 2);
+        p = put_le(p, h->is_private ? FLAG_PRIVATE : 0, 2);
+        p = put_le(p, xfer_file_size(h), 8);
+        p = put_le(p, h->model.weights, 8);
+        p = put_le(p, h->model.rules, 8);
+        p = put_le(p, h->vocab, 8);
+        p = put_le(p, h->n_tokens, 4);
+        p = put_le(p, h->n_turns, 4);
+        p = put_le(p, h->shape.block_tokens, 4);
+        p = put_le(p, xfer_n_cells(h), 4);
+        p = put_le(p, h->shape.size[SEQ_ALL], 8);
+        p = put_le(p, h->name_size, 4);
+        p = put_le(p, h->sampling.n_biases, 4);
+        p = put_le(p, h->texts_size, 8);
+        p = put_le(p, h->created_usec, 8);
         p = format_sampling(p, &h->sampling);
         if (!gap_is_none(&h->gap)) {
-                p = put(p, h->gap.from, 4);
-                p = put(p, h->gap.to, 4);
+                p = put_le(p, h->gap.from, 4);
+                p = put_le(p, h->gap.to, 4);
         }
-        put(out + OFFSET_OVERFLOW, h->overflow, 4);
-        put(out + OFFSET_TOOLS, h->with_tools ? h->tools_size : 0, 4);
+        put_le(out + OFFSET_OVERFLOW, h->overflow, 4);
+        put_le(out + OFFSET_TOOLS, h->with_tools ? h->tools_size : 0, 4);
         if (version_of(h) >= XFER_VERSION_CLASSES) {
-                p = put(out + OFFSET_CLASSES, h->n_memory_tokens, 4);
-                p = put(p, h->shape.window, 4);
-                p = put(p, h->shape.chunk, 4);
-                p = put(p, h->shape.size[SEQ_WINDOW], 8);
-                put(p, h->shape.size[SEQ_STATE], 8);
+                p = put_le(out + OFFSET_CLASSES, h->n_memory_tokens, 4);
+                p = put_le(p, h->shape.window, 4);
+                p = put_le(p, h->shape.chunk, 4);
+                p = put_le(p, h->shape.size[SEQ_WINDOW], 8);
+                put_le(p, h->shape.size[SEQ_STATE], 8);
         }
-        put(out + OFFSET_NOTED, h->noted_size, 4);
-        put(out + OFFSET_HASH, hash64(out, OFFSET_HASH, 0), 8);
+        put_le(out + OFFSET_NOTED, h->noted_size, 4);
+        put_le(out + OFFSET_HASH, hash64(out, OFFSET_HASH, 0), 8);
 }
 
 static int read_sampling(struct cursor *c, struct sampling *s) {
@@ -365,11 +359,11 @@ static uint8_t *format_noted(uint8_t *p, const struct about *about) {
         const char *metadata = noted_text(about, ABOUT_METADATA, about->metadata);
         size_t n_tags = about->has & ABOUT_TAGS ? about->n_tags : 0;
 
-        p = put(p, strlen(title), 4);
-        p = put(p, strlen(metadata), 4);
-        p = put(p, n_tags, 4);
+        p = put_le(p, strlen(title), 4);
+        p = put_le(p, strlen(metadata), 4);
+        p = put_le(p, n_tags, 4);
         for (size_t i = 0; i < n_tags; i++)
-                p = put(p, strlen(about->tags[i]), 4);
+                p = put_le(p, strlen(about->tags[i]), 4);
         p = put_bytes(p, title, strlen(title));
         p = put_bytes(p, metadata, strlen(metadata));
         for (size_t i = 0; i < n_tags; i++)
@@ -389,23 +383,23 @@ int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const c
         p = out->data + begin;
         p = put_bytes(p, name, h->name_size);
         for (uint32_t i = 0; i < s->n_biases; i++) {
-                p = put(p, (uint32_t)s->biases[i].token, 4);
+                p = put_le(p, (uint32_t)s->biases[i].token, 4);
                 p = put_f32(p, true, s->biases[i].bias);
         }
         for (uint32_t i = 0; i < h->n_turns; i++) {
                 const struct store_turn *t = &turns[i];
 
-                p = put(p, t->role, 4);
-                p = put(p, t->start, 4);
-                p = put(p, t->end, 4);
-                p = put(p, t->finish, 4);
-                p = put(p, t->text_size, 8);
-                p = put(p, t->created_usec, 8);
+                p = put_le(p, t->role, 4);
+                p = put_le(p, t->start, 4);
+                p = put_le(p, t->end, 4);
+                p = put_le(p, t->finish, 4);
+                p = put_le(p, t->text_size, 8);
+                p = put_le(p, t->created_usec, 8);
                 if (h->with_tools)
-                        p = put(p, t->extra ? t->extra_size + 1 : 0, 8);
+                        p = put_le(p, t->extra ? t->extra_size + 1 : 0, 8);
         }
         for (uint32_t i = 0; i < h->n_tokens; i++)
-                p = put(p, (uint32_t)transcript_token(tokens, i), 4);
+                p = put_le(p, (uint32_t)transcript_token(tokens, i), 4);
         for (uint32_t i = 0; i < h->n_turns; i++)
                 p = put_bytes(p, turns[i].text, turns[i].text_size);
         if (h->with_tools)
@@ -415,7 +409,7 @@ int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const c
                         p = put_bytes(p, turns[i].extra, turns[i].extra_size);
         if (h->noted_size > 0)
                 p = format_noted(p, about);
-        put(p, hash64(out->data + begin, size, 0), 8);
+        put_le(p, hash64(out->data + begin, size, 0), 8);
         out->size = begin + size + 8;
         return 0;
 }
@@ -656,7 +650,7 @@ void xfer_sum_update(struct xfer_sum *s, const void *data, size_t n) {
 }
 
 void xfer_sum_final(struct xfer_sum *s, uint8_t out[XFER_TRAILER_SIZE]) {
-        put(out, hash64_digest(&s->total), 8);
+        put_le(out, hash64_digest(&s->total), 8);
         crypto_generichash_update(&s->mac, out, 8);
         crypto_generichash_final(&s->mac, out + 8, XFER_MAC_SIZE);
 }
