@@ -907,6 +907,8 @@ CONFAB_PUBLIC void confab_hold(struct confab *c, bool held);
 CONFAB_PUBLIC size_t confab_get_n_pending(const struct confab *c);
 /* The daemon's name and version ("confab 0.1.0"), or NULL before its Hello has come. */
 CONFAB_PUBLIC const char *confab_get_server(const struct confab *c);
+/* What the daemon calls its machine, if several share a register (docs/cluster.md), else NULL; likewise. */
+CONFAB_PUBLIC const char *confab_get_machine(const struct confab *c);
 
 /* Send @r; @fn (may be NULL) gets its events. *ret_id (may be NULL) is its id, never 0. Errors:
  * "invalid" (a string is not UTF-8, no conversation given, ...), "limit" (larger than the daemon

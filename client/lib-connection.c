@@ -57,6 +57,7 @@ struct confab {
         bool owner_known;   /* an older daemon does not tell */
         uint32_t owner_uid; /* as the daemon's Hello says */
         char *owner_tenant; /* likewise, or NULL */
+        char *machine;      /* likewise */
         struct confab_error end;
 };
 
@@ -208,6 +209,7 @@ struct confab *confab_free(struct confab *c) {
         free(c->server);
         free(c->tenant);
         free(c->owner_tenant);
+        free(c->machine);
         free(c);
         return NULL;
 }
@@ -272,7 +274,8 @@ static void see_hello(struct confab *c, const Confab__V1__Hello *hello) {
         c->owner_known = hello->has_act_uid;
         c->owner_uid = hello->act_uid;
         c->owner_tenant = hello->tenant ? strdup(hello->tenant) : NULL;
-        if (!c->server || (hello->tenant && !c->owner_tenant)) {
+        c->machine = hello->machine ? strdup(hello->machine) : NULL;
+        if (!c->server || (hello->tenant && !c->owner_tenant) || (hello->machine && !c->machine)) {
                 END(c, CONFAB_NO_MEMORY, "no memory for the daemon's greeting");
                 return;
         }
@@ -513,6 +516,10 @@ int confab_act_for(struct confab *c, uint32_t uid, const char *tenant, struct co
         buf_consume(&c->out, before);
         c->hello_size = c->out.size;
         return 0;
+}
+
+const char *confab_get_machine(const struct confab *c) {
+        return c->machine;
 }
 
 int confab_get_owner(const struct confab *c, uint32_t *ret_uid, const char **ret_tenant) {

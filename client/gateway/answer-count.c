@@ -43,7 +43,7 @@ void answer_count(struct gateway_call *call, const struct answer_kind *kind, str
                 r = err_no_memory(&e);
         } else {
                 *counting = (struct counting){.call = call, .kind = kind, .write = write};
-                r = talk_count(&counting->talk, gateway_backends(call->gateway),
+                r = talk_count(&counting->talk, gateway_call_backends(call),
                         &gateway_settings(call->gateway)->talk, &call->owner, form, on_counted,
                         counting, &e);
         }

@@ -255,7 +255,7 @@ void answer_start(struct gateway_call *call, const struct answer_kind *kind, voi
                 .streams = form_fields(form)->stream};
         writer->put = put;
         writer->userdata = answer;
-        r = talk_new(&answer->talk, gateway_backends(call->gateway),
+        r = talk_new(&answer->talk, gateway_call_backends(call),
                 &gateway_settings(call->gateway)->talk, &call->owner, form, &ops, answer, &e);
         if (r < 0) {
                 answer_free(answer);

@@ -317,6 +317,8 @@ static void on_model(void *userdata, const struct confab_event *event) {
 
         line->told = event->kind == CONFAB_EVENT_MODEL_INFO;
         if (line->told) {
+                if (confab_get_machine(line->confab))
+                        line->backend->backends->shares = true;
                 backend_learn(line->backend, event->model_info);
                 release_all(line->backend);
                 return;

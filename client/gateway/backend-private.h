@@ -20,6 +20,7 @@ struct backends {
         struct event settled; /* calls them */
         struct list guests;
         struct backend_figures figures;
+        bool shares; /* a daemon has said that others share its register */
 };
 
 /* A daemon. */

@@ -40,7 +40,7 @@ void backend_learn(struct backend *backend, const struct confab_model_info *info
 
         if (!info->fingerprint || strcmp(model->fingerprint, info->fingerprint) != 0)
                 backend->one_system = false;
-        *model = (struct backend_model){.socket = backend->socket,
+        *model = (struct backend_model){.socket = backend->model.socket,
                 .known = true,
                 .reachable = true,
                 .context = info->context,
@@ -284,6 +284,15 @@ int backends_new(struct backends **ret, struct event_base *base, const char *con
         }
         *ret = backends;
         return 0;
+}
+
+bool backends_share(const struct backends *backends) {
+        return backends->shares;
+}
+
+void backends_stand_for(struct backends *backends, const char *socket) {
+        for (size_t i = 0; i < backends->n_items; i++)
+                backends->items[i].model.socket = socket;
 }
 
 struct backends *backends_free(struct backends *backends) {

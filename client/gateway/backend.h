@@ -35,15 +35,19 @@ struct gateway_owner {
 /* @sockets: paths of the daemons' sockets, in order; the first is the default. Nothing is connected yet. */
 int backends_new(struct backends **ret, struct event_base *base, const char *const *sockets,
         size_t n_sockets, struct err *e);
+/* Ids that name a daemon by its socket name @socket (borrowed) in place of its own: another daemon with the same register. */
+void backends_stand_for(struct backends *backends, const char *socket);
+/* Whether some of them share a register with other machines, as far as they have told. */
+bool backends_share(const struct backends *backends);
 /* All lines must have been given back, but for those of guests. NULL is harmless; returns NULL. */
 struct backends *backends_free(struct backends *backends);
 
 /* What is known of the models, as of the last connection. */
 struct backend_model {
-        const char *socket;
-        bool known;     /* else the daemon was never reached */
-        bool reachable; /* the last attempt succeeded */
-        char name[256]; /* as clients name it */
+        const char *socket; /* by which ids name the daemon */
+        bool known;         /* else the daemon was never reached */
+        bool reachable;     /* the last attempt succeeded */
+        char name[256];     /* as clients name it */
         char architecture[64], fingerprint[80], chat_family[64], reply_format[64], tokenizer[64],
                 path[1024];
         uint32_t context, context_train, n_vocab, n_embd;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/util.h"
 #include "client/gateway/config.h"
+#include "client/gateway/follow.h"
 #include <syslog.h>
 
 static const struct setting_choice yes_no[] = {{"yes", 1}, {"no", 0}, {NULL, 0}};
 static const struct setting_choice off_on[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
+static const struct setting_choice follow_modes[] = {
+        {"auto", FOLLOW_AUTO}, {"yes", FOLLOW_YES}, {"no", FOLLOW_NO}, {NULL, 0}};
 static const struct setting_choice log_levels[] = {{"error", LOG_ERR}, {"warning", LOG_WARNING},
         {"notice", LOG_NOTICE}, {"info", LOG_INFO}, {"debug", LOG_DEBUG}, {NULL, 0}};
 
@@ -63,6 +66,17 @@ static const struct setting table[] = {
                         "Only "
                         "for programs that set it themselves. A token with a tenant takes no "
                         "other."},
+        {"follow", SETTING_CHOICE, AT(follow), .initial = "auto", .choices = follow_modes,
+                .metavar = "AUTO|YES|NO",
+                .help = "Where several machines share their conversations: send a request for one "
+                        "that another machine is using to the gateway there, if the daemon tells "
+                        "its address, or to a daemon on this host. Bodies of requests are kept in "
+                        "memory for that until the answer begins; auto: only where a daemon says "
+                        "that it shares its conversations.",
+                .reloadable = true},
+        {"follow-ca-file", SETTING_TEXT, AT(follow_ca_file), .metavar = "FILE",
+                .help = "Certificates of those who sign for the other gateways, in place of those "
+                        "whom the system trusts."},
         {"page", SETTING_TEXT, AT(page), .metavar = "FOLDER",
                 .help = "Files of the page that browsers get at /, if not those that were "
                         "installed "

@@ -7,7 +7,7 @@
 struct gateway_config {
         /* owned, NULL when not given; lists are words */
         char *config, *defaults, *daemons, *listen, *socket_group, *tcp, *token_file;
-        char *allow_hosts, *allow_origins, *tenant_header, *page, *page_libs;
+        char *allow_hosts, *allow_origins, *tenant_header, *page, *page_libs, *follow_ca_file;
         uint64_t socket_mode;
         uint64_t allow_remote, shift; /* 0 or 1 */
         uint64_t expire, keep_alive;  /* usec; 0: never */
@@ -20,6 +20,7 @@ struct gateway_config {
         uint64_t log_level;   /* syslog priority */
         uint64_t open;        /* 0 or 1 */
         uint64_t request_log; /* 0 or 1 */
+        uint64_t follow;      /* enum follow_mode */
         bool given[CONF_MAX_SETTINGS];
 };
 #define GATEWAY_CONFIG_NULL ((struct gateway_config){})

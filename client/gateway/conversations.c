@@ -207,7 +207,7 @@ void conversing_say(struct conversing *conversing, void (*then)(struct conversin
         fields->daemon = backend_model(conversing->backend)->socket;
         fields->tag = "openai";
         fields->metadata = conversing->metadata;
-        if (talk_new(&conversing->talk, gateway_backends(call->gateway),
+        if (talk_new(&conversing->talk, gateway_call_backends(call),
                     &gateway_settings(call->gateway)->talk, &call->owner,
                     TAKE_PTR(conversing->form), &ops, conversing, &e) < 0)
                 asker_refuse_err(&conversing->asker, &e);
@@ -236,7 +236,7 @@ static void open_empty(struct conversing *conversing) {
 
 /* The daemon of a `model`, which OpenAI has not here, or the default one. */
 static bool choose_daemon(struct conversing *conversing) {
-        struct backends *backends = gateway_backends(conversing->asker.call->gateway);
+        struct backends *backends = gateway_call_backends(conversing->asker.call);
         const char *model;
         struct err e = {0};
 

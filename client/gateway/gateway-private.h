@@ -7,6 +7,7 @@
 #include "client/gateway/page.h"
 #include "client/gateway/tokens.h"
 
+struct follower;
 struct show;
 
 struct gateway_options {
@@ -19,6 +20,8 @@ struct gateway_options {
         struct page_folders page;    /* borrowed */
         struct show *show;           /* borrowed; NULL: without --open */
         bool request_log;
+        uint64_t follow;            /* enum follow_mode */
+        const char *follow_ca_file; /* or NULL; borrowed */
 };
 
 #define GATEWAY_MAX_DIALECTS 16
@@ -27,6 +30,7 @@ struct gateway {
         struct gateway_options options;
         struct event_base *base;
         struct http_server *http;
+        struct follower *follower;
         struct metrics_answers answers[GATEWAY_MAX_DIALECTS]; /* of `dialects`, in their order */
         size_t n_dialects;
 };
@@ -34,7 +38,7 @@ struct gateway {
 /* What is borrowed must live until gateway_free(). */
 int gateway_new(struct gateway **ret, struct event_base *base,
         const struct gateway_options *options, struct err *e);
-/* Take over what may change while it runs: all but limits, backends, tokens, the page and --open. */
+/* Take over what may change while it runs: all but limits, backends, tokens, follow_ca_file, the page and --open. */
 void gateway_take_options(struct gateway *gateway, const struct gateway_options *options);
 /* Ends what runs. NULL is harmless; returns NULL. */
 struct gateway *gateway_free(struct gateway *gateway);
@@ -42,6 +46,8 @@ DEFINE_CLEANUP(struct gateway *, gateway_free);
 
 /* Answers by dialect. */
 const struct metrics_answers *gateway_answers(const struct gateway *gateway, size_t *ret_n);
+/* Handle @call once more, from its route's handler on. */
+void gateway_call_again(struct gateway_call *call);
 /* For whom the request of @call acts: 0, -ERR_PERMISSION (no token, or an unknown one), -ERR_INVALID (the tenant), -ERR_CONFLICT (the tenant is not
  * the token's). */
 int gateway_find_owner(struct gateway_call *call, struct err *e);

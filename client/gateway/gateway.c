@@ -11,6 +11,7 @@
  * Refusals have the form of the dialect whose prefix the path has.
  */
 #include "base/util.h"
+#include "client/gateway/follow.h"
 #include "client/gateway/gateway-private.h"
 #include "client/gateway/routes.h"
 #include <stdio.h>
@@ -43,6 +44,10 @@ const struct gateway_settings *gateway_settings(const struct gateway *gateway) {
 
 struct backends *gateway_backends(struct gateway *gateway) {
         return gateway->options.backends;
+}
+
+struct backends *gateway_call_backends(const struct gateway_call *call) {
+        return call->backends ? call->backends : gateway_backends(call->gateway);
 }
 
 struct event_base *gateway_base(struct gateway *gateway) {
@@ -180,6 +185,10 @@ static int judge(struct admitted *admitted) {
                         return 1;
                 }
                 r = gateway_find_owner(call, &e);
+                if (r == 0 && follow_check_owner(call, &e) < 0) {
+                        refuse(call, 421, e.msg);
+                        return 1;
+                }
         }
         if (r < 0) {
                 refuse(call, r == -ERR_PERMISSION ? 401 : r == -ERR_CONFLICT ? 403 : 400, e.msg);
@@ -190,7 +199,8 @@ static int judge(struct admitted *admitted) {
                 return 1;
         }
         admitted->route = found.route;
-        admitted->dialect = found.dialect;
+        admitted->dialect = call->dialect = found.dialect;
+        follow_admit(call);
         r = fill_args(call, &found);
         if (r == 0 && found.dialect->admit)
                 found.dialect->admit(call, found.route);
@@ -216,6 +226,12 @@ static void handle(void *userdata, struct http_exchange *exchange) {
         struct admitted *admitted = http_context(exchange);
 
         admitted->route->handle(&admitted->call);
+}
+
+void gateway_call_again(struct gateway_call *call) {
+        const struct admitted *admitted = http_context(call->exchange);
+
+        admitted->route->handle(call);
 }
 
 /* ---- figures ---- */
@@ -282,7 +298,9 @@ int gateway_new(struct gateway **ret, struct event_base *base,
         _Static_assert(ARRAY_SIZE(dialects) - 1 <= GATEWAY_MAX_DIALECTS, "room for all dialects");
         for (; dialects[gateway->n_dialects]; gateway->n_dialects++)
                 gateway->answers[gateway->n_dialects].dialect = dialects[gateway->n_dialects]->name;
-        r = http_server_new(&gateway->http, base, &options->limits, &handlers, gateway, e);
+        r = follower_new(&gateway->follower, base, options->follow_ca_file, e);
+        if (r == 0)
+                r = http_server_new(&gateway->http, base, &options->limits, &handlers, gateway, e);
         if (r < 0)
                 return gateway_free(gateway), r;
         *ret = gateway;
@@ -294,12 +312,14 @@ void gateway_take_options(struct gateway *gateway, const struct gateway_options 
         gateway->options.origins = options->origins;
         gateway->options.request_log = options->request_log;
         gateway->options.tenant_header = options->tenant_header;
+        gateway->options.follow = options->follow;
 }
 
 struct gateway *gateway_free(struct gateway *gateway) {
         if (!gateway)
                 return NULL;
         http_server_free(gateway->http);
+        follower_free(gateway->follower);
         free(gateway);
         return NULL;
 }

@@ -12,6 +12,8 @@
 #include <jansson.h>
 
 struct gateway;
+struct gateway_dialect;
+struct follow_refusal;
 
 /* A request for a route: who asks, and the exchange. Lives until the exchange has ended. */
 struct gateway_call {
@@ -20,6 +22,11 @@ struct gateway_call {
         struct gateway_owner owner;
         const char *arg[2]; /* what stands in the path at "*", or NULL */
         void *userdata;     /* what the dialect's admit() has for its handler */
+        const struct gateway_dialect *dialect;
+        /* follow.c: the only daemon that is asked, in place of the gateway's; what the call was refused with before. NULL: the
+         * call was not followed. */
+        struct backends *backends;
+        const struct follow_refusal *refusal;
 };
 
 struct gateway_route {
@@ -59,10 +66,12 @@ struct gateway_settings {
 };
 const struct gateway_settings *gateway_settings(const struct gateway *gateway);
 struct backends *gateway_backends(struct gateway *gateway);
+/* The daemons that may answer @call. */
+struct backends *gateway_call_backends(const struct gateway_call *call);
 struct event_base *gateway_base(struct gateway *gateway);
 struct http_server *gateway_http(struct gateway *gateway);
 
-/* Answer with an error in the dialect's form; sets Retry-After, and for statuses that the SDKs would retry in vain
+/* Answer with an error in the dialect's form, or go where its address says (follow.h); sets Retry-After, and for statuses that the SDKs would retry in vain
  * "x-should-retry: false". The exchange has ended. */
 void gateway_refuse(struct gateway_call *call, const struct gateway_dialect *dialect,
         const struct talk_error *error);

@@ -25,17 +25,30 @@ struct http_exchange *exchange_new(struct http_conn *conn, struct http_head *hea
         return exchange;
 }
 
-void http_drop_body(struct http_exchange *exchange) {
+void exchange_free_body(struct http_exchange *exchange) {
         free(exchange->body);
         share_give(&exchange->conn->user->bodies, exchange->body_capacity);
         exchange->body = NULL;
         exchange->body_size = exchange->body_capacity = 0;
 }
 
+void http_drop_body(struct http_exchange *exchange) {
+        if (!exchange->body_kept)
+                exchange_free_body(exchange);
+}
+
+void http_keep_body(struct http_exchange *exchange) {
+        exchange->body_kept = true;
+}
+
+bool http_has_body(const struct http_exchange *exchange) {
+        return !exchange->sink && exchange->body_size == exchange->bytes_in;
+}
+
 struct http_exchange *exchange_free(struct http_exchange *exchange) {
         if (!exchange)
                 return NULL;
-        http_drop_body(exchange);
+        exchange_free_body(exchange);
         while (exchange->memory) {
                 struct http_memory *memory = exchange->memory;
 
@@ -159,6 +172,19 @@ const char *http_query(const struct http_exchange *exchange, const char *name) {
 
 const char *http_header(const struct http_exchange *exchange, const char *name) {
         return http_head_field(&exchange->head, name);
+}
+
+bool http_field_at(const struct http_exchange *exchange, size_t i, const char **ret_name,
+        const char **ret_value) {
+        if (i >= exchange->head.n_fields)
+                return false;
+        *ret_name = exchange->head.fields[i].name;
+        *ret_value = exchange->head.fields[i].value;
+        return true;
+}
+
+int http_put_target(const struct http_exchange *exchange, struct buf *out) {
+        return http_head_put_target(&exchange->head, out);
 }
 
 const char *http_body(const struct http_exchange *exchange, size_t *ret_size) {

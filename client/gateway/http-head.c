@@ -332,6 +332,35 @@ const char *http_head_parameter(const struct http_head *head, const char *name) 
         return NULL;
 }
 
+/* @free_ones: characters that stand for themselves, beside letters and digits. */
+static int put_encoded(struct buf *out, const char *text, const char *free_ones) {
+        int r = 0;
+
+        for (; *text && r == 0; text++) {
+                char c = *text;
+                bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                             (c >= '0' && c <= '9') || strchr(free_ones, c);
+
+                r = plain ? buf_append(out, &c, 1) : buf_printf(out, "%%%02X", (unsigned char)c);
+        }
+        return r;
+}
+
+int http_head_put_target(const struct http_head *head, struct buf *out) {
+        int r = put_encoded(out, head->path, "-._~/");
+
+        for (size_t i = 0; i < head->n_parameters && r == 0; i++) {
+                r = buf_append_str(out, i == 0 ? "?" : "&");
+                if (r == 0)
+                        r = put_encoded(out, head->parameters[i].name, "-._~");
+                if (r == 0)
+                        r = buf_append_str(out, "=");
+                if (r == 0)
+                        r = put_encoded(out, head->parameters[i].value, "-._~");
+        }
+        return r;
+}
+
 bool http_list_has(const char *value, const char *word) {
         size_t n = strlen(word);
 

@@ -14,6 +14,7 @@
  *
  * On failure functions return -ERR_FORMAT with *ret_status set to the status that answers it, or -ERR_NOMEM.
  */
+#include "base/buf.h"
 #include "base/err.h"
 #include "client/gateway/http.h"
 #include <stddef.h>
@@ -65,5 +66,7 @@ void http_head_deinit(struct http_head *head);
 const char *http_head_field(const struct http_head *head, const char *name);
 /* The value of the query's parameter @name (the first of that name), or NULL. */
 const char *http_head_parameter(const struct http_head *head, const char *name);
+/* Append path and parameters as a target; what it is parsed to is the same. -ERR_NOMEM. */
+int http_head_put_target(const struct http_head *head, struct buf *out);
 /* Whether the list @value ("close, x") has @word, in any case. NULL has none. */
 bool http_list_has(const char *value, const char *word);

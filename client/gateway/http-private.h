@@ -101,12 +101,12 @@ struct http_exchange {
         http_piece_fn sink; /* NULL: the body is kept */
         void *sink_userdata;
         uint64_t sink_max, sink_size; /* what it may get, and has got */
-        bool body_begun, body_held;
+        bool body_begun, body_held, body_kept;
         void (*stop)(void *userdata);
         struct buf fields; /* of the answer */
         struct http_answer_ops ops;
         void *userdata, *context;
-        bool begun, chunked, was_slow, aborted;
+        bool begun, chunked, sized, was_slow, aborted;
         unsigned status; /* of the answer, 0: it has not begun */
         uint64_t began_usec, answered_usec, bytes_in, bytes_out; /* of struct http_summary */
         bool awaits_all; /* `drained` is called when nothing is queued */
@@ -223,6 +223,8 @@ void deadline_start(struct http_conn *conn, enum deadline deadline);
 /* @head becomes the exchange's. NULL without memory. */
 struct http_exchange *exchange_new(struct http_conn *conn, struct http_head *head);
 struct http_exchange *exchange_free(struct http_exchange *exchange);
+/* The body's memory goes back, kept or not. */
+void exchange_free_body(struct http_exchange *exchange);
 /* Tell the server's owner that it ends. */
 void exchange_tell(const struct http_exchange *exchange);
 /* The longest body that it takes. */

@@ -165,22 +165,37 @@ void http_reply(struct http_exchange *exchange, unsigned status, const char *typ
                 conn_kill(conn);
 }
 
-void http_begin(struct http_exchange *exchange, unsigned status, const char *type) {
+static void begin(
+        struct http_exchange *exchange, unsigned status, const char *type, uint64_t size) {
         struct http_conn *conn = exchange->conn;
         int r;
 
         exchange->begun = true;
-        exchange->chunked = !exchange->head.is_http_1_0;
-        exchange->head.keep = may_keep(exchange) && exchange->chunked;
+        exchange->chunked = !exchange->sized && !exchange->head.is_http_1_0;
+        exchange->head.keep = may_keep(exchange) && (exchange->chunked || exchange->sized);
+        if (exchange->body_kept)
+                exchange_free_body(exchange);
         r = put_status(conn, status, type);
         if (r == 0 && exchange->chunked)
                 r = buf_append_str(&conn->out, "Transfer-Encoding: chunked\r\n");
+        else if (r == 0 && exchange->sized)
+                r = buf_printf(&conn->out, "Content-Length: %llu\r\n", (unsigned long long)size);
         if (r == 0)
                 r = put_fields(exchange, exchange->head.keep);
         if (r < 0)
                 conn_kill(conn);
         else
                 conn_mark(conn);
+}
+
+void http_begin(struct http_exchange *exchange, unsigned status, const char *type) {
+        begin(exchange, status, type, 0);
+}
+
+void http_begin_sized(
+        struct http_exchange *exchange, unsigned status, const char *type, uint64_t size) {
+        exchange->sized = true;
+        begin(exchange, status, type, size);
 }
 
 void http_writev(struct http_exchange *exchange, const struct iovec *pieces, size_t n) {
@@ -229,8 +244,8 @@ void http_abort(struct http_exchange *exchange) {
         struct http_conn *conn = exchange->conn;
         struct linger now = {.l_onoff = 1};
 
-        /* An answer without chunks ends with its connection: only a reset says that it is not complete. */
-        if (exchange->begun && !exchange->chunked && conn->tcp)
+        /* An answer without chunks and length ends with its connection: only a reset says that it is not complete. */
+        if (exchange->begun && !exchange->chunked && !exchange->sized && conn->tcp)
                 (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
         exchange->aborted = true;
         end_exchange(conn, false);

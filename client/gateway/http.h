@@ -29,6 +29,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+struct buf;
 struct event_base;
 struct http_server;
 struct http_exchange;
@@ -126,6 +127,16 @@ const char *http_header(const struct http_exchange *exchange, const char *name);
 const char *http_body(const struct http_exchange *exchange, size_t *ret_size);
 /* Gives the body's memory back before the exchange ends (after it was parsed). */
 void http_drop_body(struct http_exchange *exchange);
+/* In admit(): the body stays, whatever http_drop_body() says, until an answer in pieces begins or the exchange ends. */
+void http_keep_body(struct http_exchange *exchange);
+/* Whether http_body() has the whole body, or there is none. */
+bool http_has_body(const struct http_exchange *exchange);
+/* The fields of the request's head, in their order: the name (in lower case) and value of the i-th one, false behind the last. Those
+ * of one name are one, as in http_header(). */
+bool http_field_at(const struct http_exchange *exchange, size_t i, const char **ret_name,
+        const char **ret_value);
+/* Append path and query, percent-encoded. -ERR_NOMEM. */
+int http_put_target(const struct http_exchange *exchange, struct buf *out);
 /* In admit(): the pieces of the body go to @piece as they come, and are not kept; `handle` is called behind the last one, with
  * an empty body. At most @max bytes, in place of body_size. @piece may answer: then no more of them come. After that
  * http_set_ops() may be called in admit(), and `closed` tells of every end of the exchange but an answer. */
@@ -168,6 +179,9 @@ void http_reply(struct http_exchange *exchange, unsigned status, const char *typ
         size_t size);
 /* An answer in pieces: chunked; to HTTP/1.0, until the connection's end. */
 void http_begin(struct http_exchange *exchange, unsigned status, const char *type);
+/* The same with Content-Length: as many bytes have to be written as @size says, or http_abort() ends it. */
+void http_begin_sized(
+        struct http_exchange *exchange, unsigned status, const char *type, uint64_t size);
 void http_write(struct http_exchange *exchange, const void *data, size_t size);
 /* The same of @n pieces, in one chunk. */
 void http_writev(struct http_exchange *exchange, const struct iovec *pieces, size_t n);

@@ -30,7 +30,7 @@ static void refuse_memory(struct gateway_call *call) {
 static void on_closed(void *userdata) {
         struct asking *asking = userdata;
 
-        backends_forget(gateway_backends(asking->call->gateway), asking);
+        backends_forget(gateway_call_backends(asking->call), asking);
         asking_free(asking);
 }
 
@@ -55,8 +55,7 @@ static int write_list(struct buf *out, struct backends *backends, bool loaded) {
 /* The one model that is asked for. -ERR_NOT_FOUND, -ERR_UNAVAILABLE. */
 static int find_model(
         const struct asking *asking, const struct backend_model **ret, struct err *e) {
-        struct backend *backend =
-                backends_find(gateway_backends(asking->call->gateway), asking->model);
+        struct backend *backend = backends_find(gateway_call_backends(asking->call), asking->model);
 
         if (!backend)
                 return err_set(e, ERR_NOT_FOUND, "model '%s' not found",
@@ -85,7 +84,7 @@ static int write_one(const struct asking *asking, struct buf *out, struct err *e
 static void on_ready(void *userdata) {
         struct asking *asking = userdata;
         struct gateway_call *call = asking->call;
-        struct backends *backends = gateway_backends(call->gateway);
+        struct backends *backends = gateway_call_backends(call);
         struct buf body = BUF_NULL;
         struct err e = {0};
         int r;
@@ -122,7 +121,7 @@ void ollama_ask_models(struct gateway_call *call, enum ollama_question question,
         if (wish)
                 asking->wish = *wish;
         http_set_ops(call->exchange, &ops, asking);
-        if (backends_refresh(gateway_backends(call->gateway), ANY_AGE, on_ready, asking) < 0) {
+        if (backends_refresh(gateway_call_backends(call), ANY_AGE, on_ready, asking) < 0) {
                 asking_free(asking);
                 refuse_memory(call);
         }

@@ -60,7 +60,7 @@ static void on_tokens(void *userdata, const struct confab_event *event) {
 static void finish(void *userdata, struct answer *answer) {
         struct generating *g = userdata;
         struct confab_request request = CONFAB_REQUEST_INIT;
-        struct backends *backends = gateway_backends(g->call->gateway);
+        struct backends *backends = gateway_call_backends(g->call);
         struct backend *backend = backends_find(backends, g->model);
 
         g->answer = answer;
@@ -156,8 +156,8 @@ static int prime(struct generating *g, const struct ollama_wish *wish, struct er
         int r = context_form(&form, wish, g, e);
 
         if (r == 0)
-                r = talk_new(&g->talk, gateway_backends(gateway), &gateway_settings(gateway)->talk,
-                        &g->call->owner, form, &ops, g, e);
+                r = talk_new(&g->talk, gateway_call_backends(g->call),
+                        &gateway_settings(gateway)->talk, &g->call->owner, form, &ops, g, e);
         if (r == 0)
                 http_set_ops(g->call->exchange, &http_ops, g);
         return r;

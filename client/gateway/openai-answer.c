@@ -210,7 +210,7 @@ static int begin_talk(struct openai_answer *answer, struct err *e) {
                 form_free(form);
                 return err_no_memory(e);
         }
-        return talk_new(&answer->talk, gateway_backends(answer->call->gateway),
+        return talk_new(&answer->talk, gateway_call_backends(answer->call),
                 &gateway_settings(answer->call->gateway)->talk, &answer->call->owner, form,
                 &talk_ops, answer, e);
 }

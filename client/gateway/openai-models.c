@@ -12,7 +12,7 @@
 static void on_closed(void *userdata) {
         struct gateway_call *call = userdata;
 
-        backends_forget(gateway_backends(call->gateway), call);
+        backends_forget(gateway_call_backends(call), call);
 }
 
 static void reply(struct gateway_call *call, int r, const struct buf *json) {
@@ -35,7 +35,7 @@ static void refuse_unreachable(struct gateway_call *call) {
 
 static void list_models(void *userdata) {
         struct gateway_call *call = userdata;
-        struct backends *backends = gateway_backends(call->gateway);
+        struct backends *backends = gateway_call_backends(call);
         _cleanup_(freep) const struct backend_model **models = NULL;
         _cleanup_(buf_deinit) struct buf json = BUF_NULL;
         size_t n = 0;
@@ -55,7 +55,7 @@ static void list_models(void *userdata) {
 
 static void tell_model(void *userdata) {
         struct gateway_call *call = userdata;
-        struct backend *backend = backends_find(gateway_backends(call->gateway), call->arg[0]);
+        struct backend *backend = backends_find(gateway_call_backends(call), call->arg[0]);
         _cleanup_(buf_deinit) struct buf json = BUF_NULL;
         struct err e;
 
@@ -73,7 +73,7 @@ static void ask(struct gateway_call *call, backends_ready fn) {
         static const struct http_answer_ops ops = {.closed = on_closed};
 
         http_set_ops(call->exchange, &ops, call);
-        if (backends_refresh(gateway_backends(call->gateway), MAX_AGE_USEC, fn, call) < 0)
+        if (backends_refresh(gateway_call_backends(call), MAX_AGE_USEC, fn, call) < 0)
                 reply(call, -ERR_NOMEM, NULL);
 }
 

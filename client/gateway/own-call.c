@@ -257,7 +257,7 @@ static struct backend *find_backend(struct gateway_call *call) {
 
         if (!name)
                 name = http_header(call->exchange, "x-confab-model");
-        return backends_find(gateway_backends(call->gateway), name);
+        return backends_find(gateway_call_backends(call), name);
 }
 
 static void begin(struct own_call *own) {
@@ -283,7 +283,7 @@ static void on_models(void *userdata) {
 static void on_closed_early(void *userdata) {
         struct own_call *own = userdata;
 
-        backends_forget(gateway_backends(own->call->gateway), own);
+        backends_forget(gateway_call_backends(own->call), own);
         own_free(own);
 }
 
@@ -297,7 +297,7 @@ void own_ask(struct own_call *own) {
                 return;
         }
         http_set_ops(own->call->exchange, &ops, own);
-        if (backends_refresh(gateway_backends(own->call->gateway), UINT64_MAX, on_models, own) < 0)
+        if (backends_refresh(gateway_call_backends(own->call), UINT64_MAX, on_models, own) < 0)
                 refuse_code(own, ERR_NOMEM, "out of memory");
 }
 

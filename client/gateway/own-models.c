@@ -33,7 +33,7 @@ static void put_model(struct json *json, const struct backend_model *model, bool
 }
 
 static int write_models(struct buf *out, struct gateway_call *call) {
-        struct backends *backends = gateway_backends(call->gateway);
+        struct backends *backends = gateway_call_backends(call);
         struct json json;
 
         json_init(&json, out);
@@ -67,7 +67,7 @@ static void reply_models(void *userdata) {
 static void on_closed(void *userdata) {
         struct gateway_call *call = userdata;
 
-        backends_forget(gateway_backends(call->gateway), call);
+        backends_forget(gateway_call_backends(call), call);
 }
 
 void own_handle_models(struct gateway_call *call) {
@@ -75,8 +75,7 @@ void own_handle_models(struct gateway_call *call) {
         struct err e = {0};
 
         http_set_ops(call->exchange, &ops, call);
-        if (backends_refresh(gateway_backends(call->gateway), MAX_AGE_USEC, reply_models, call) <
-                0) {
+        if (backends_refresh(gateway_call_backends(call), MAX_AGE_USEC, reply_models, call) < 0) {
                 err_no_memory(&e);
                 own_refuse_err(call, &e, NULL);
         }

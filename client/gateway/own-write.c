@@ -7,8 +7,9 @@
 
 /* ---- errors ---- */
 
-static int put_error(
-        struct buf *out, const char *code, const char *message, bool retry, const char *param) {
+/* @error: where the machine and the address are, or NULL. */
+static int put_error(struct buf *out, const char *code, const char *message, bool retry,
+        const char *param, const struct confab_error *error) {
         struct json json;
 
         json_init(&json, out);
@@ -19,6 +20,10 @@ static int put_error(
         json_put_key_string(&json, "message", message);
         json_put_key_bool(&json, "retry", retry);
         json_put_key_string(&json, "param", param);
+        if (error && *error->machine)
+                json_put_key_string(&json, "machine", error->machine);
+        if (error && *error->address)
+                json_put_key_string(&json, "address", error->address);
         json_object_end(&json);
         json_object_end(&json);
         return json_finish(&json);
@@ -27,7 +32,7 @@ static int put_error(
 int own_error(struct buf *out, unsigned status, const char *code, const char *message,
         const char *param) {
         return put_error(
-                out, code, message, status == 408 || status == 429 || status == 503, param);
+                out, code, message, status == 408 || status == 429 || status == 503, param, NULL);
 }
 
 void own_refuse(
@@ -38,7 +43,7 @@ void own_refuse(
         talk_error_from(&told, error);
         if (verb == CONFAB_IMPORT && strcmp(error->code, "corrupt") == 0)
                 told.status = 422; /* the client's file, not what is stored */
-        if (put_error(&body, error->code, error->message, error->retry, NULL) < 0)
+        if (put_error(&body, error->code, error->message, error->retry, NULL, error) < 0)
                 http_reply(call->exchange, 503, NULL, NULL, 0);
         else
                 gateway_refuse_body(call, &told, &body);

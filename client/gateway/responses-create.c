@@ -121,7 +121,7 @@ static int read_messages(struct responses_creating *creating, struct err *e) {
 /* The daemon has the conversation, so it is the one that answers. The model may be left out, but not be another one. */
 static int choose_daemon(struct responses_creating *creating, struct err *e) {
         struct form_fields *fields = form_fields(creating->form);
-        struct backends *backends = gateway_backends(creating->asker.call->gateway);
+        struct backends *backends = gateway_call_backends(creating->asker.call);
         struct backend *named;
 
         if (!creating->backend)

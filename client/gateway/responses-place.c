@@ -113,7 +113,7 @@ bool responses_take_arg(struct asker *asker, unsigned number, enum responses_id_
         if (responses_id_decode(ret, text) == 0 &&
                 (is_item ? responses_id_is_item(ret) : ret->kind == kind) &&
                 (kind != RESPONSES_ID_RESPONSE || ret->turn > 0)) {
-                *ret_backend = responses_backend(gateway_backends(asker->call->gateway), ret);
+                *ret_backend = responses_backend(gateway_call_backends(asker->call), ret);
                 if (*ret_backend)
                         return true;
         }

@@ -128,7 +128,7 @@ static void read_references(struct responses_creating *creating) {
                 from = MIN(from, first[i].turn);
                 before = MAX(before, first[i].turn);
         }
-        backend = responses_backend(gateway_backends(creating->asker.call->gateway), first);
+        backend = responses_backend(gateway_call_backends(creating->asker.call), first);
         if (!backend || before == UINT32_MAX) {
                 responses_id_encode(first, id);
                 responses_refuse_unknown(&creating->asker, "item", id, "input");
@@ -405,7 +405,7 @@ static void look_at_item(struct responses_creating *creating) {
 /* The id that the client gave, and its daemon. False: there is none, and it was refused. */
 static bool take_id(struct responses_creating *creating, const char *text,
         enum responses_id_kind kind, const char *what, const char *param) {
-        struct backends *backends = gateway_backends(creating->asker.call->gateway);
+        struct backends *backends = gateway_call_backends(creating->asker.call);
 
         if (responses_id_decode(&creating->at, text) == 0 && creating->at.kind == kind &&
                 (kind != RESPONSES_ID_RESPONSE || creating->at.turn > 0))
@@ -432,7 +432,7 @@ void responses_resolve(struct responses_creating *creating) {
                 responses_id_encode(&creating->references[creating->n_leading - 1], id);
                 creating->at = creating->references[creating->n_leading - 1];
                 creating->backend = responses_backend(
-                        gateway_backends(creating->asker.call->gateway), &creating->at);
+                        gateway_call_backends(creating->asker.call), &creating->at);
                 if (creating->backend)
                         look_at_item(creating);
                 else

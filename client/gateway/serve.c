@@ -53,6 +53,8 @@ static struct gateway_options options_of(struct serve *serve) {
                 .origins = {.hosts = config->allow_hosts, .origins = config->allow_origins},
                 .tenant_header = config->tenant_header,
                 .request_log = config->request_log,
+                .follow = config->follow,
+                .follow_ca_file = config->follow_ca_file,
                 .tokens = &serve->tokens,
                 .backends = serve->backends,
                 .page = {.files = serve->page, .libs = config->page_libs},

@@ -47,6 +47,8 @@ void talk_error_from(struct talk_error *ret, const struct confab_error *error) {
                 if (confab_error_is(error, rows[i].code))
                         row = &rows[i];
         *ret = (struct talk_error){.status = 500, .code = error->code, .message = error->message};
+        if (confab_error_is(error, CONFAB_MOVED))
+                ret->address = error->address;
         if (row) {
                 bool is_final = !error->retry && row->final_status;
 

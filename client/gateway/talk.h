@@ -37,6 +37,8 @@ struct talk_error {
         const char *code;     /* CONFAB_...; "context_length_exceeded" among them */
         const char *message;
         const char *param; /* the field of the form that is wrong, or NULL */
+        const char *
+                address; /* of CONFAB_MOVED: where the conversation is held; "" or NULL: not known */
 };
 /* Status and Retry-After for an error of libconfab; @ret's strings are those of @error. */
 void talk_error_from(struct talk_error *ret, const struct confab_error *error);

@@ -506,6 +506,20 @@ const struct logged_info logged_table[] = {
                         "tokens of before still hold, so those that were taken out of "
                         "the file are still good.\n\nMend what the message names and "
                         "reload again."},
+        EVENT(NOT_FOLLOWED) = {.name = "not-followed",
+                .id = "65f1e1c7c13c50c1ebdebf536f126f1d",
+                .level = LOG_WARNING,
+                .limited = true,
+                .fields = "CONFAB_ERROR",
+                .subject = "A request could not be sent on to another machine",
+                .text = "A conversation is in use on another machine, which told its address, and "
+                        "the "
+                        "gateway there could not be reached, or its certificate is not "
+                        "trusted; the message says which. The client was told that the "
+                        "conversation is "
+                        "in use elsewhere (409, moved).\n\nLook at the setting address of the "
+                        "confabd there, at "
+                        "the gateway there, and at follow-ca-file here."},
         EVENT(NO_PAGE) = {.name = "no-page",
                 .id = "e983f48afaf74bd2a850b6237341abd8",
                 .level = LOG_INFO,

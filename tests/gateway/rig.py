@@ -25,7 +25,7 @@ import sys
 import tempfile
 import traceback
 
-confabd, confab_gateway, make_model, source, confab = (sys.argv[1:6] + [''] * 5)[:5]
+confabd, confab_gateway, make_model, source, confab = ([os.path.abspath(path) for path in sys.argv[1:6]] + [''] * 5)[:5]
 MODEL = os.path.join(source, 'models/confab-small.q4_0.gguf')
 LONG = 120 # seconds that nothing should take
 

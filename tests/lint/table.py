@@ -62,7 +62,7 @@ EXTERNAL = [
     (r'sqlite3', 'libsqlite3', ['store']),
     (r'libpq-fe', 'libpq', ['store']),
     (r'hiredis', 'libhiredis', ['remote']),
-    (r'openssl/', 'libssl', ['remote']),
+    (r'openssl/', 'libssl', ['remote', 'client']),
     (r'histedit', 'libedit', ['client']),
     (r'jansson', 'libjansson', ['client']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),
@@ -77,6 +77,7 @@ KEPT_TO = {
     ('client', 'libevent'): ('client/gateway/', 'client/examples/'),
     ('client', 'libsystemd'): ('client/gateway/',),
     ('client', 'libjansson'): ('client/gateway/',),
+    ('client', 'libssl'): ('client/gateway/',),
     ('kern', 'instruction sets'): SIMD_FOLDERS,
     ('spill', 'instruction sets'): SIMD_FOLDERS,
 }

@@ -33,8 +33,8 @@ import container
 
 # What the packages need to run, so that apt needs no network.
 NEEDED = ['libedit2', 'libjansson4', 'liblz4-1', 'libpq5', 'libprotobuf-c1', 'libsodium23', 'libsqlite3-0']
-LIBEVENT = {'bookworm': 'libevent-core-2.1-7'}
-ANY_LIBEVENT = 'libevent-core-2.1-7t64'
+LIBEVENT = {'bookworm': '2.1-7'}
+ANY_LIBEVENT = '2.1-7t64'
 HIREDIS = {'bookworm': 'libhiredis0.14'}
 ANY_HIREDIS = 'libhiredis1.1.0'
 # Those that need no Python, which a bare Debian has not.
@@ -94,7 +94,8 @@ def arguments(words, tap=False):
     parser.add_argument('--suite', default='bookworm')
     parser.add_argument('--debs')
     given = parser.parse_args()
-    given.needed = [*NEEDED, LIBEVENT.get(given.suite, ANY_LIBEVENT), HIREDIS.get(given.suite, ANY_HIREDIS)]
+    given.needed = [*NEEDED, *(f'libevent-{part}-{LIBEVENT.get(given.suite, ANY_LIBEVENT)}' for part in ('core', 'extra', 'openssl')),
+                    HIREDIS.get(given.suite, ANY_HIREDIS)]
     why = (container.why_not() or container.why_no_root(given.cache, given.needed, given.suite) or
            (None if given.debs else why_no_packages(given.source)))
     if why:

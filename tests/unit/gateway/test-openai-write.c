@@ -416,15 +416,15 @@ static const struct {
         struct talk_error error;
         const char *param;
 } params[] = {
-        {{400, 0, CONFAB_INVALID, "schema, #/a: it is odd", NULL}, "response_format"},
-        {{400, 0, CONFAB_INVALID, "schema, #/a: it is odd", "own"}, "own"},
-        {{400, 0, CONFAB_UNSUPPORTED, "tools need a template", NULL}, "tools"},
-        {{400, 0, CONFAB_INVALID, "grammar, 1:2: no", NULL}, "grammar"},
-        {{400, 0, CONFAB_INVALID, "message 3: no", NULL}, "messages"},
-        {{400, 0, CONFAB_CONTEXT, "it is long", NULL}, "messages"},
-        {{400, 0, CONFAB_INVALID, "no schema", NULL}, NULL},
-        {{503, 0, CONFAB_UNAVAILABLE, "tools are away", NULL}, NULL},
-        {{500, 0, NULL, "", NULL}, NULL},
+        {{400, 0, CONFAB_INVALID, "schema, #/a: it is odd", NULL, NULL}, "response_format"},
+        {{400, 0, CONFAB_INVALID, "schema, #/a: it is odd", "own", NULL}, "own"},
+        {{400, 0, CONFAB_UNSUPPORTED, "tools need a template", NULL, NULL}, "tools"},
+        {{400, 0, CONFAB_INVALID, "grammar, 1:2: no", NULL, NULL}, "grammar"},
+        {{400, 0, CONFAB_INVALID, "message 3: no", NULL, NULL}, "messages"},
+        {{400, 0, CONFAB_CONTEXT, "it is long", NULL, NULL}, "messages"},
+        {{400, 0, CONFAB_INVALID, "no schema", NULL, NULL}, NULL},
+        {{503, 0, CONFAB_UNAVAILABLE, "tools are away", NULL, NULL}, NULL},
+        {{500, 0, NULL, "", NULL, NULL}, NULL},
 };
 
 static void test_params(void **state) {
