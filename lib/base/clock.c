@@ -16,3 +16,7 @@ uint64_t clock_monotonic_usec(void) {
 uint64_t clock_realtime_usec(void) {
         return now_usec(CLOCK_REALTIME);
 }
+
+uint64_t clock_boottime_usec(void) {
+        return now_usec(CLOCK_BOOTTIME);
+}

@@ -5,7 +5,7 @@
  *
  * 1. It writes the server's time into this machine's row, four times in the time after which others may take what a silent machine
  *    holds. What the server's clock says goes to the store's times (store_now_usec()), so that they are of one clock
- *    on all machines.
+ *    on all machines, whatever this machine's is set to.
  * 2. It listens on this machine's channel of the register (PostgreSQL's LISTEN): "want ID MACHINE", "given ID", "limits". What is said while
  *    the connection is lost is lost, too; who asked asks again, and limits are looked at anew.
  */
@@ -56,7 +56,7 @@ static int listen_on_channel(struct pg *pg) {
 
 /* One attempt; the next beat makes another. True: it was deaf, and hears again. */
 static bool beat(struct pg *pg) {
-        uint64_t before = clock_realtime_usec();
+        uint64_t before = clock_boottime_usec();
         bool was_deaf = !pg->conn;
         PGresult *result = NULL;
         char sql[192];
@@ -77,7 +77,7 @@ static bool beat(struct pg *pg) {
         PQclear(result);
         if (seen > 0) /* half of the way there and back */
                 set_clock(pg->shared,
-                        seen - (int64_t)(before + (clock_realtime_usec() - before) / 2));
+                        seen - (int64_t)(before + (clock_boottime_usec() - before) / 2));
         return was_deaf;
 }
 

@@ -18,7 +18,8 @@
  * 2. Time decides only when another machine may take a conversation without being given it, and it is the server's
  *    time on both sides: a daemon writes it every now and then (pg-keeper.c), and who wants to take compares.
  * 3. What this daemon lost (it finds another fence, it gave it up, or nobody knows what became of its last transaction) stays lost
- *    for it until it is taken anew by store_lease_take(). Whoever takes reads the conversation anew.
+ *    for it until it is taken anew by store_lease_prepare(). Whoever takes reads the conversation anew: what is taken stays lost until
+ *    store_lease_confirm() says that nothing of an earlier lease is left in RAM, so nobody who began under one commits under another.
  * 4. A conversation that this daemon never held is taken by the first call that changes it, if nobody holds it.
  * 5. Who wants what another one holds asks for it, by the server's notifications (pg-keeper.c), and the holder gives it up between
  *    two turns. A notification may be lost; so who waits asks again.
@@ -141,7 +142,7 @@ void pg_removed(struct store *s) {
 
 static void forget(struct pg *pg) {
         pg->touched = pg->fence = 0;
-        pg->removed = pg->given = false;
+        pg->removed = pg->given = pg->taking = false;
 }
 
 void pg_leases_committed(struct pg *pg) {
@@ -149,7 +150,7 @@ void pg_leases_committed(struct pg *pg) {
         if (pg->touched && pg->given)
                 set_lease(pg->shared, pg->touched, 1, true);
         else if (pg->touched && (pg->fence || pg->removed))
-                set_lease(pg->shared, pg->touched, pg->removed ? 0 : pg->fence, false);
+                set_lease(pg->shared, pg->touched, pg->removed ? 0 : pg->fence, pg->taking);
         forget(pg);
 }
 
@@ -230,7 +231,9 @@ static int say(
         return MIN(r, 0);
 }
 
-static int take_once(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e) {
+/* 1: it is taken, with *ret_fence, and counts as lost until that is confirmed. */
+static int take_once(struct store *s, uint64_t id, uint64_t *ret_fence,
+        struct store_holder *ret_holder, struct err *e) {
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct pg_shared *shared = s->pg->shared;
         struct store_holder holder = {};
@@ -262,20 +265,47 @@ static int take_once(struct store *s, uint64_t id, struct store_holder *ret_hold
                 return moved_to(id, &holder, e);
         }
         r = take_row(s, id, row.fence + 1, e);
+        s->pg->taking = true;
         if (r == 0)
                 r = txn_commit(&txn, e);
+        *ret_fence = row.fence + 1;
         return r < 0 ? r : 1;
 }
 
-int store_lease_take(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e) {
+int store_lease_prepare(struct store *s, uint64_t id, uint64_t *ret_fence,
+        struct store_holder *ret_holder, struct err *e) {
         STORE_LOCK(s);
         int r;
 
         if (!s->pg)
                 return 0;
         do
-                r = take_once(s, id, ret_holder, e);
+                r = take_once(s, id, ret_fence, ret_holder, e);
         while (txn_again(s, &r, e));
+        return r;
+}
+
+bool store_lease_confirm(struct store *s, uint64_t id, uint64_t fence) {
+        struct pg_shared *shared = s->pg ? s->pg->shared : NULL;
+        bool is;
+
+        if (!shared)
+                return true;
+        pthread_mutex_lock(&shared->lock);
+        is = map_get_u64(shared->leases, id) == lease_value(fence, true);
+        if (is)
+                (void)map_remove_u64(shared->leases, id);
+        is = is && map_add_u64(shared->leases, id, lease_value(fence, false), NULL) == 0;
+        pthread_mutex_unlock(&shared->lock);
+        return is;
+}
+
+int store_lease_take(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e) {
+        uint64_t fence;
+        int r = store_lease_prepare(s, id, &fence, ret_holder, e);
+
+        if (r == 1 && !store_lease_confirm(s, id, fence))
+                return moved(id, e);
         return r;
 }
 

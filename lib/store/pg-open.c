@@ -325,6 +325,7 @@ void pg_close(struct store *s) {
 }
 
 uint64_t store_now_usec(struct store *s) {
-        return clock_realtime_usec() +
-               (s->pg ? (uint64_t)atomic_load(&s->pg->shared->clock_ahead) : 0);
+        int64_t ahead = s->pg ? atomic_load(&s->pg->shared->clock_ahead) : 0;
+
+        return ahead ? clock_boottime_usec() + (uint64_t)ahead : clock_realtime_usec();
 }

@@ -16,13 +16,14 @@ struct pg_shared {
         char *machine_id, *name;
         char *address, *socket, *host; /* or NULL */
         uint64_t wait_usec, lease_usec;
-        uint64_t machine, incarnation;   /* this daemon's; 0: not entered yet */
-        uint64_t txn;                    /* the last number; the writing connection's lock */
-        atomic_int_fast64_t clock_ahead; /* the server's clock less ours, microseconds */
-        pthread_mutex_t lock;            /* of leases */
-        bool forgets;                    /* under the lock: there was no memory for one of them */
-        struct map *leases;              /* by id: lease_value() */
-        struct pg_keeper *keeper;        /* pg-keeper.c, owned */
+        uint64_t machine, incarnation; /* this daemon's; 0: not entered yet */
+        uint64_t txn;                  /* the last number; the writing connection's lock */
+        atomic_int_fast64_t
+                clock_ahead; /* the server's clock less CLOCK_BOOTTIME, microseconds; 0: not known */
+        pthread_mutex_t lock;     /* of leases */
+        bool forgets;             /* under the lock: there was no memory for one of them */
+        struct map *leases;       /* by id: lease_value() */
+        struct pg_keeper *keeper; /* pg-keeper.c, owned */
 };
 
 struct pg_statement {
@@ -45,6 +46,7 @@ struct pg {
         uint64_t fence;   /* if it has taken the conversation, the new fence; else 0 */
         bool removed;     /* it removes the conversation */
         bool given;       /* it gives the conversation up */
+        bool taking;      /* it takes one: for use when that is confirmed */
         /* Of a call. */
         bool again;       /* what failed may work at once */
         uint64_t t_first; /* when the call failed first; 0: it has not */

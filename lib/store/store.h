@@ -209,11 +209,17 @@ uint64_t store_now_usec(struct store *s);
  * and what is known of it is right; 1: it is held here from now on, and is to be read anew. -ERR_MOVED: another
  * machine holds it, and has been asked for it: *ret_holder (may be NULL) is filled; -ERR_NOT_FOUND. Of a file always 0. */
 enum { STORE_MACHINE_MAX = 64, STORE_ADDRESS_MAX = 256 };
-struct store_holder {
+struct store_holder { /* of a conversation that another machine has */
         char name[STORE_MACHINE_MAX + 1];
         char address[STORE_ADDRESS_MAX + 1]; /* unix:PATH, if it is on this host; or empty */
 };
 int store_lease_take(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e);
+/* The same in two steps, for whoever may have it in RAM from an earlier lease. 1: it was taken, and nothing here can change it until
+ * store_lease_confirm() with this *ret_fence. */
+int store_lease_prepare(struct store *s, uint64_t id, uint64_t *ret_fence,
+        struct store_holder *ret_holder, struct err *e);
+/* Nothing of an earlier lease is in RAM. False: it was lost, or taken once more, meanwhile. No waiting; any thread. */
+bool store_lease_confirm(struct store *s, uint64_t id, uint64_t fence);
 /* What the other machines say, on a thread of the store: short, and without a call of the store. */
 struct store_listener {
         /* Machine @machine wants conversation @id: store_lease_drop() as soon as nobody needs it here. It asks again. */

@@ -43,6 +43,7 @@ struct leases {
         size_t n;
         struct list waiting; /* requests that will try again */
         struct list taking;  /* requests whose job takes */
+        bool taken;          /* one of these has ended */
         uint64_t t_retry;
 };
 
@@ -170,7 +171,8 @@ static void take_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct store_holder holder = {};
 
-        j->r = store_lease_take(engine->store, request->sc.id, &holder, &j->err);
+        j->r = store_lease_prepare(
+                engine->store, request->sc.id, &request->lease_fence, &holder, &j->err);
         snprintf(request->holder.name, sizeof(request->holder.name), "%s", holder.name);
         snprintf(request->holder.address, sizeof(request->holder.address), "%s", holder.address);
 }
@@ -180,26 +182,62 @@ static bool is_patient(const struct request *request) {
         return request->r.wait || clock_monotonic_usec() - request->t_wanted < PATIENCE_USEC;
 }
 
+/* Rule 1, once more: while the job was under way another request may have brought the conversation into RAM under a lease that was lost
+ * since. What uses it comes to nothing, and the next attempt takes it. */
+static int confirm(struct engine *engine, const struct request *request, struct err *e) {
+        uint64_t id = request->sc.id;
+        struct conv *c = convs_find(engine, id);
+
+        if (c)
+                c->stale = true;
+        if (conv_loader(engine, id) || (c && (c->n_users > 0 || c->n_links > 0)))
+                return err_set(e, ERR_MOVED,
+                        "conversation %llu was taken by another machine meanwhile, and is still in "
+                        "use here",
+                        (unsigned long long)id);
+        if (c)
+                conv_unload(engine, c);
+        if (store_lease_confirm(engine->store, id, request->lease_fence))
+                return 0;
+        return err_set(e, ERR_MOVED, "conversation %llu was taken by another machine meanwhile",
+                (unsigned long long)id);
+}
+
+static void wait(struct engine *engine, struct request *request) {
+        struct leases *l = engine->front->leases;
+
+        request->phase = PHASE_WAITS;
+        list_append(&l->waiting, &request->link);
+        l->t_retry = MIN(l->t_retry ? l->t_retry : UINT64_MAX, clock_monotonic_usec() + RETRY_USEC);
+}
+
 static void take_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct leases *l = engine->front->leases;
 
         list_unlink(&request->link);
+        l->taken = true;
+        if (j->r > 0)
+                j->r = confirm(engine, request, &j->err);
         if (j->r >= 0) {
                 request->sc.lease = STORE_LEASE_HELD; /* loading reads the row anew */
                 convs_make_ready(engine, &request->link);
         } else if (j->r != -ERR_MOVED || engine->stopping || !is_patient(request)) {
                 request_fail(engine, request, &j->err);
         } else {
-                request->phase = PHASE_WAITS;
-                list_append(&l->waiting, &request->link);
-                l->t_retry = MIN(
-                        l->t_retry ? l->t_retry : UINT64_MAX, clock_monotonic_usec() + RETRY_USEC);
+                wait(engine, request);
         }
 }
 
+/* One at a time takes a conversation: the others find it held, when they try again. */
 static void submit(struct engine *engine, struct request *request) {
-        list_append(&engine->front->leases->taking, &request->link);
+        struct leases *l = engine->front->leases;
+
+        if (is_being_taken(l, request->sc.id)) {
+                wait(engine, request);
+                return;
+        }
+        list_append(&l->taking, &request->link);
         request_submit(engine, request, take_run, take_done);
 }
 
@@ -229,7 +267,6 @@ static void end_waiting(struct engine *engine, struct request *request) {
         bool cancelled = atomic_load(&request->cancel);
         struct err e;
 
-        list_unlink(&request->link);
         if (cancelled)
                 err_set(&e, ERR_CANCELLED, "cancelled before the reply began; nothing was changed");
         else
@@ -239,17 +276,19 @@ static void end_waiting(struct engine *engine, struct request *request) {
 
 /* Requests that were cancelled end; all others try again, if @again. */
 static void go_on(struct engine *engine, struct leases *l, bool again) {
-        struct list *it, *tmp;
+        struct list waiting;
 
-        list_for_each_safe (it, tmp, &l->waiting) {
-                struct request *request = list_entry(it, struct request, link);
+        list_move_all(&waiting, &l->waiting);
+        while (!list_empty(&waiting)) {
+                struct request *request = list_entry(waiting.next, struct request, link);
 
-                if (atomic_load(&request->cancel) || engine->stopping) {
+                list_unlink(&request->link);
+                if (atomic_load(&request->cancel) || engine->stopping)
                         end_waiting(engine, request);
-                } else if (again) {
-                        list_unlink(&request->link);
+                else if (again)
                         submit(engine, request);
-                }
+                else
+                        list_append(&l->waiting, &request->link);
         }
 }
 
@@ -266,6 +305,8 @@ uint64_t lease_step(struct engine *engine) {
         l->given = false;
         pthread_mutex_unlock(&l->lock);
         give_what_is_wanted(engine, l);
+        again = again || l->taken;
+        l->taken = false;
         now = clock_monotonic_usec();
         due = l->n > 0 && engine->remote ? now + LOOK_USEC : UINT64_MAX;
         if (list_empty(&l->waiting))

@@ -77,6 +77,16 @@ void request_fail(struct engine *engine, struct request *request, const struct e
         request_finish(engine, request);
 }
 
+void request_fail_done(struct engine *engine, struct request *request, const struct err *e) {
+        struct err done = *e;
+
+        /* The same request would be carried out twice. */
+        if (err_may_pass(e))
+                err_set(&done, ERR_STATE, "%s", e->msg);
+        err_wrap(&done, -(int)done.code, "the request was carried out");
+        request_fail(engine, request, &done);
+}
+
 void request_finish_empty(struct engine *engine, struct request *request) {
         request_answer(request, ENGINE_EMPTY);
         request_finish(engine, request);
@@ -151,8 +161,7 @@ struct engine_event *request_answer_done(struct engine *engine, struct request *
 
         if (request_answer_conv(request, &ev, &e) == 0)
                 return ev;
-        err_wrap(&e, -(int)e.code, "the request was carried out");
-        request_fail(engine, request, &e);
+        request_fail_done(engine, request, &e);
         return NULL;
 }
 

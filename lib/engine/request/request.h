@@ -140,6 +140,7 @@ struct request {
         bool has_turn;            /* it waited for its turn, and the turn has come */
         uint64_t t_wanted; /* since when it wants what another machine holds; 0: it does not */
         struct engine_holder holder; /* who that was */
+        uint64_t lease_fence;        /* of what was taken, to be confirmed */
         uint64_t t_submitted;        /* clock_monotonic_usec() */
         bool told;                   /* the journal has its error already */
         struct store_conv sc;        /* the conversation's row: filled by jobs */
@@ -298,6 +299,8 @@ struct engine_event *request_answer_done(struct engine *engine, struct request *
 /* End the request, with an error or with request_answer(). Frees it. */
 void request_fail(struct engine *engine, struct request *request, const struct err *e);
 void request_finish(struct engine *engine, struct request *request);
+/* The same as request_fail() where what was asked for is done, and only the answer fails: so it is not to be asked for again. */
+void request_fail_done(struct engine *engine, struct request *request, const struct err *e);
 void request_finish_empty(struct engine *engine, struct request *request);
 void request_finish_conv(struct engine *engine, struct request *request);
 /* The answer is a conversation, filled except for its residency: let go of the conversation, fill

@@ -36,7 +36,10 @@ static void publish_done(struct engine *engine, struct job *j) {
                 notice_conv(engine, ENGINE_NOTICE_CHANGED, c->owner, c->id, c->revision);
         if (j->r < 0) {
                 c->stale = true; /* committed perhaps, but the result was not read back */
-                request_fail(engine, request, &j->err);
+                if (*changed_of(request))
+                        request_fail_done(engine, request, &j->err);
+                else
+                        request_fail(engine, request, &j->err);
                 return;
         }
         c->n_published = request->sc.n_published;

@@ -55,7 +55,10 @@ static void rewind_done(struct engine *engine, struct job *j) {
                 notice_conv(engine, ENGINE_NOTICE_REWOUND, c->owner, c->id, request->revision);
         if (j->r < 0) {
                 c->stale = true; /* committed perhaps, but the result was not read back */
-                request_fail(engine, request, &j->err);
+                if (request->revision > 0)
+                        request_fail_done(engine, request, &j->err);
+                else
+                        request_fail(engine, request, &j->err);
                 return;
         }
         register_removed(engine);

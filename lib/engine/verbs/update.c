@@ -73,7 +73,10 @@ static void update_done(struct engine *engine, struct job *j) {
                 register_removed(engine); /* a name or title that was */
                 sweep_noted(engine, request);
         }
-        request_row_done(engine, j);
+        if (j->r < 0 && *changed_of(request))
+                request_fail_done(engine, request, &j->err);
+        else
+                request_row_done(engine, j);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

@@ -69,6 +69,70 @@ static void test_holder(void **state) {
         store_free(here);
 }
 
+/* What is taken can't be changed before it is confirmed that nothing of an earlier lease is in RAM. */
+static void test_confirmed(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = make_conv(f, 7, "talk"), fence = 0, later = 0;
+        struct store *other = join(f, "two", NULL, NULL, NULL);
+        struct store_conv c;
+
+        assert_int_equal(store_lease_drop(f->s, id, 0, &f->e), 0);
+        assert_int_equal(store_lease_prepare(other, id, &fence, NULL, &f->e), 1);
+        assert_int_equal(call_append(other, id, &f->e), -ERR_MOVED);
+        assert_int_equal(store_conv_get(other, 7, id, NULL, &c, &f->e), 0);
+        assert_int_not_equal(c.lease, STORE_LEASE_HELD);
+        assert_false(store_lease_confirm(other, id, fence + 1));
+        assert_int_equal(call_append(other, id, &f->e), -ERR_MOVED);
+        /* Taken once more meanwhile: the first one is not the one to be confirmed. */
+        assert_int_equal(store_lease_prepare(other, id, &later, NULL, &f->e), 1);
+        assert_true(later > fence);
+        assert_false(store_lease_confirm(other, id, fence));
+        assert_true(store_lease_confirm(other, id, later));
+        assert_int_equal(call_append(other, id, &f->e), 0);
+        assert_int_equal(store_lease_prepare(other, id, &later, NULL, &f->e), 0);
+        /* It was lost, and nobody has noticed: whoever began under it commits no more, also when it is taken again. */
+        (void)fixture_ask_server(f, "UPDATE conversation SET holder = NULL, fence = fence + 1");
+        assert_int_equal(store_lease_prepare(other, id, &later, NULL, &f->e), 1);
+        assert_int_equal(call_append(other, id, &f->e), -ERR_MOVED);
+        store_free(other);
+}
+
+/* --- times --- */
+
+static atomic_bool jumps;
+uint64_t __real_clock_realtime_usec(void);
+uint64_t __wrap_clock_realtime_usec(void);
+uint64_t __wrap_clock_realtime_usec(void) {
+        static atomic_uint_fast64_t n;
+
+        /* An hour ahead and back again, with each look at it. */
+        return __real_clock_realtime_usec() +
+               (atomic_load(&jumps) ? (atomic_fetch_add(&n, 1) % 2) * 3600000000u : 0);
+}
+
+/* Whatever this machine's clock does, times are the server's. */
+static void test_clock(void **state) {
+        const struct store_server server = {.uri = ((struct fixture *)*state)->uri,
+                .machine = "two",
+                .name = "two",
+                .wait_usec = 20000000,
+                .lease_usec = 20000}; /* beats of 5 ms */
+        struct fixture *f = *state;
+        struct store *other = NULL;
+
+        atomic_store(&jumps, true);
+        assert_int_equal(store_open_server(&other, &server, &f->e), 0);
+        for (unsigned i = 0; i < 300; i++) {
+                int64_t there = fixture_ask_server(f,
+                        "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)");
+                int64_t off = (int64_t)store_now_usec(other) - there;
+
+                assert_true(off > -1200000000 && off < 1200000000);
+        }
+        atomic_store(&jumps, false);
+        store_free(other);
+}
+
 static void note_limits(void *arg) {
         (void)eventfd_write(*(int *)arg, 1);
 }
@@ -127,6 +191,8 @@ static void test_open_older_version(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test(test_holder),
+                store_test(test_confirmed),
+                store_test(test_clock),
                 store_test(test_limits),
                 store_test(test_open_older_version),
         };
