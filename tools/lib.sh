@@ -11,8 +11,10 @@ CONFAB_BUILD_PACKAGES=(
 CONFAB_QUICKSTART_PACKAGES=(curl)
 # What the page of confab-gateway shows Markdown, code and mathematics with; it shows plain text without.
 CONFAB_PAGE_PACKAGES=(libjs-markdown-it node-dompurify libjs-highlight.js libjs-katex)
-CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" "${CONFAB_PAGE_PACKAGES[@]}" postgresql redis-server openssl libcmocka-dev clang clang-format libclang-rt-14-dev llvm
-        sqlite3 git python3-jinja2 python3-protobuf chromium chromium-headless-shell chromium-driver python3-selenium fonts-dejavu-core
+# What tools/cluster-test runs.
+CONFAB_CLUSTER_PACKAGES=(postgresql redis-server iproute2 python3-protobuf)
+CONFAB_TEST_PACKAGES=("${CONFAB_QUICKSTART_PACKAGES[@]}" "${CONFAB_PAGE_PACKAGES[@]}" "${CONFAB_CLUSTER_PACKAGES[@]}" openssl libcmocka-dev clang clang-format libclang-rt-14-dev llvm
+        sqlite3 git python3-jinja2 chromium chromium-headless-shell chromium-driver python3-selenium fonts-dejavu-core
         man-db mandoc bash-completion zsh fish python3-pyte)
 # What tools/package takes besides CONFAB_BUILD_PACKAGES (tools/debian/control names both).
 CONFAB_PACKAGE_PACKAGES=(build-essential debhelper dh-python lintian python3-protobuf)
