@@ -13,6 +13,9 @@
  *    the administrator's choice of which standbys must have it, too.
  * 5. The server ends a transaction whose daemon is silent (stopped, cut off) after idle_in_transaction_session_timeout, so
  *    what it has locked does not stop the others.
+ * 6. What is read was acknowledged, or will be, unless an administrator ends a session that waits for a standby. A server that
+ *    crashed while commits waited shows them after its restart, and a standby that takes over need not have them. So a new
+ *    connection begins with a commit of its own: once a standby has that, it has all before.
  */
 #include "base/clock.h"
 #include "base/util.h"
@@ -31,6 +34,8 @@
         "SET idle_in_transaction_session_timeout = '5s';"                                          \
         "SELECT set_config('synchronous_commit', 'on', false)"                                     \
         " WHERE current_setting('synchronous_commit') = 'off'"
+/* Rule 6. It writes into the log, and to no table. */
+#define BARRIER "SELECT pg_logical_emit_message(true, 'confabd', '')"
 
 /* --- what failed --- */
 
@@ -235,6 +240,8 @@ int pg_connect(struct pg *pg, struct err *e) {
                 return lost(pg, "connecting", PQerrorMessage(pg->conn), e);
         if (r == 0)
                 r = pg_exec(pg, SETTINGS, NULL, e);
+        if (r == 0)
+                r = pg_exec(pg, BARRIER, NULL, e);
         if (r < 0)
                 pg_disconnect(pg);
         return r;
