@@ -54,7 +54,7 @@ static int conv_fork_once(struct store *s, uint64_t parent, uint32_t n_turns,
         if (r < 0)
                 return r;
         r = txn_begin(s, &txn, e);
-        /* Any machine may fork what another one holds, as of one moment. */
+        /* Any machine may fork what another one holds, as of one moment; not what it has lost since it looked. */
         if (r == 0 && s->pg)
                 r = pg_lock(s, parent, e);
         if (r == 0)

@@ -126,9 +126,19 @@ int pg_own(struct store *s, uint64_t id, struct err *e) {
 }
 
 int pg_lock(struct store *s, uint64_t id, struct err *e) {
+        struct pg_shared *shared = s->pg->shared;
         struct row row;
+        bool lost;
+        uint64_t mine = lease_of(shared, id, &lost);
+        int r;
 
-        return store_id_possible(id) ? MIN(lock_row(s, id, &row, e), 0) : 0;
+        if (lost)
+                return moved(id, e);
+        r = store_id_possible(id) ? lock_row(s, id, &row, e) : 0;
+        if (r <= 0 || mine == 0 || (row.holder == shared->machine && row.fence == mine))
+                return MIN(r, 0);
+        set_lease(shared, id, mine, true);
+        return moved(id, e);
 }
 
 void pg_made(struct store *s, uint64_t id) {

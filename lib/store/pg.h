@@ -104,7 +104,8 @@ bool pg_again(struct store *s, int *r, struct err *e);
 
 /* In a transaction: lock the row of conversation @id, and see that this machine holds it. */
 int pg_own(struct store *s, uint64_t id, struct err *e);
-/* In a transaction: nobody changes conversation @id until it is over. */
+/* In a transaction: nobody changes conversation @id until it is over. Whoever holds it, but if this machine did and lost it:
+ * what it knows of it may be old. */
 int pg_lock(struct store *s, uint64_t id, struct err *e);
 /* Conversation @id is new, and held from the start. */
 void pg_made(struct store *s, uint64_t id);

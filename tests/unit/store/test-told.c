@@ -188,10 +188,34 @@ static void test_open_older_version(void **state) {
         store_free(other);
 }
 
+/* Whoever held a conversation has turns of it in RAM, and gives the child these: so not when others may have changed it. */
+static void test_fork_of_what_was_lost(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = make_conv(f, 7, "talk");
+        struct store *other = join(f, "two", NULL, NULL, NULL);
+        struct store_conv child = {.name = "child"};
+        int r;
+
+        (void)fixture_ask_server(f, "UPDATE machine SET seen_usec = 0 WHERE id = 'one'");
+        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(call_append(other, id, &f->e), 0);
+        for (int i = 0; i < 2; i++) { /* also when it knows */
+                r = store_conv_fork(f->s, id, N_TURNS, NULL, NULL, &child, &f->e);
+                assert_int_equal(r, -ERR_MOVED);
+        }
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM conversation"), 1);
+        assert_int_equal(store_lease_drop(other, id, 0, &f->e), 0);
+        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 1);
+        assert_int_equal(store_conv_fork(f->s, id, N_TURNS, NULL, NULL, &child, &f->e), 0);
+        assert_true(child.parent == id);
+        store_free(other);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test(test_holder),
                 store_test(test_confirmed),
+                store_test(test_fork_of_what_was_lost),
                 store_test(test_clock),
                 store_test(test_limits),
                 store_test(test_open_older_version),
