@@ -937,6 +937,11 @@ def limits(folder, server):
         server.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like 'LISTEN%' or query like 'UPDATE machine%'")
         pair.one.run('admin', 'quota', '4711', 'max-user-connections=5')
         hold(pair)
+        # Who stops goes on hearing it for a while.
+        tell = ("do $$ begin for i in 1 .. 400 loop perform pg_notify('confab_' || 'conversation'::regclass::oid || '_' || number, "
+                "'limits') from machine; commit; perform pg_sleep(0.002); end loop; end $$")
+        together(lambda: server.sql(tell, pair.schema), pair.one.stop)
+        pair.one.start()
 
 
 def drained(folder, server):

@@ -170,6 +170,8 @@ struct engine *engine_free(struct engine *engine) {
                 pthread_join(f->thread, NULL);
         }
         io_stop(engine);
+        if (engine->store)
+                store_listen(engine->store, NULL); /* what it tells of is freed before the store */
         convs_unload_all(engine);
         if (f->stopped)
                 engine_event_free(&f->stopped->ev);
