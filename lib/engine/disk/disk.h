@@ -77,7 +77,10 @@ struct engine_codec codec_tell(const struct spill_choice *choice);
 
 /* --- write.c: shared by eviction and write-behind --- */
 
-/* Bytes written to disk today, and the day, as the register remembers them. */
+/* Bytes written on the last day on which any were, and that day (quota_day()), as the register's meters of these names remember them. */
+int day_meters_read(struct engine *engine, const char *written_name, const char *day_name,
+        uint64_t *written, uint64_t *day, struct err *e);
+/* The same of what is written to disk. */
 int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e);
 /* The same for the register to remember, in the transaction that links written blocks. */
 enum { WRITE_N_METERS = 2 + CODEC_N_METERS };

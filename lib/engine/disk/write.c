@@ -19,17 +19,22 @@
 #define RECLAIM_BLOCKS 8 /* blocks to make room for at once */
 #define RECLAIM_MORE 64  /* and so many more to get below a limit that was lowered */
 
-int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e) {
+int day_meters_read(struct engine *engine, const char *written_name, const char *day_name,
+        uint64_t *written, uint64_t *day, struct err *e) {
         int64_t w, d;
-        int r = store_meter_get(engine->store, METER_WRITTEN, &w, e);
+        int r = store_meter_get(engine->store, written_name, &w, e);
 
         if (r == 0)
-                r = store_meter_get(engine->store, METER_DAY, &d, e);
+                r = store_meter_get(engine->store, day_name, &d, e);
         if (r < 0)
                 return r;
         *written = w > 0 ? (uint64_t)w : 0;
         *day = d > 0 ? (uint64_t)d : 0;
         return 0;
+}
+
+int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e) {
+        return day_meters_read(engine, METER_WRITTEN, METER_DAY, written, day, e);
 }
 
 /* --- collecting (engine thread) --- */

@@ -126,6 +126,7 @@ void far_figures(struct engine *engine, struct far_figures *ret) {
         struct far *f = engine->far;
 
         pthread_mutex_lock(&f->lock);
+        far_turn_day(f);
         *ret = f->figures;
         ret->written_today = f->written_today;
         pthread_mutex_unlock(&f->lock);

@@ -193,7 +193,7 @@ static bool has_window(const struct finding *x, size_t i) {
         return x->wish->has_window[i] || x->is[SEQ_WINDOW][i] == THERE;
 }
 
-/* 1 if position @end is whole but for windows. */
+/* Whether position @end is whole, but for windows. */
 static bool is_candidate(const struct finding *x, uint32_t end) {
         if (end / x->bt > x->n_all || !ends_with(x, SEQ_STATE, end))
                 return false;

@@ -9,16 +9,8 @@
 
 int far_meters_read(struct engine *engine, struct err *e) {
         struct far *f = engine->far;
-        int64_t written = 0, day = 0;
-        int r = store_meter_get(engine->store, METER_WRITTEN, &written, e);
 
-        if (r == 0)
-                r = store_meter_get(engine->store, METER_DAY, &day, e);
-        if (r < 0)
-                return r;
-        f->written_today = written > 0 ? (uint64_t)written : 0;
-        f->day = day > 0 ? (uint64_t)day : 0;
-        return 0;
+        return day_meters_read(engine, METER_WRITTEN, METER_DAY, &f->written_today, &f->day, e);
 }
 
 void far_meters_write(struct engine *engine) {
@@ -32,15 +24,20 @@ void far_meters_write(struct engine *engine) {
         (void)store_meter_set(engine->store, meters, ARRAY_SIZE(meters), NULL);
 }
 
+void far_turn_day(struct far *f) {
+        uint64_t day = quota_day(clock_realtime_usec());
+
+        if (f->day == day)
+                return;
+        f->day = day;
+        f->written_today = 0;
+}
+
 bool far_day_allows(struct far *f, uint64_t size) {
-        uint64_t day = clock_realtime_usec() / FAR_DAY_USEC;
         bool ok;
 
         pthread_mutex_lock(&f->lock);
-        if (f->day != day) {
-                f->day = day;
-                f->written_today = 0;
-        }
+        far_turn_day(f);
         ok = f->writes_per_day == 0 || f->written_today + size <= f->writes_per_day;
         pthread_mutex_unlock(&f->lock);
         return ok;

@@ -11,12 +11,12 @@
  * 2. A conversation is pushed when nobody uses it and nothing of it is waiting to be written. Blocks that are there are only touched:
  *    others may have brought them.
  * 3. After each record the push rests, so that it sends during `write_share` percent of the time.
- * 4. No more than `writes_per_day` bytes go out on one day (realtime / 86400 s), as far as this machine's meters remember. What was
- *    left out is brought when the conversation is written to the next time.
+ * 4. No more than `writes_per_day` bytes go out on one day (quota_day()), as far as this machine's meters remember. Then nothing is
+ *    pushed until that day is over.
  * 5. The table of contents is written last, and names what is there then. A cell that the old table had and the new one has not is
  *    removed, unless another conversation of the owner has the same memory (store_has_memory()).
  * 6. One that somebody waits for (far_hurry()) goes before others, and does not rest; nor does one that is under way then.
- * 7. A push that fails is tried again later, for as long as the conversation is loaded.
+ * 7. A push that fails, or stops at the day's limit, is made again later, if the conversation is still loaded.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -282,7 +282,7 @@ static struct push *push_free(struct engine *engine, struct push *push) {
         return NULL;
 }
 
-/* Rules 4 and 7. */
+/* Rule 7. */
 static void push_again(struct engine *engine, const struct push *push) {
         struct conv *c = convs_find(engine, push->conv);
 
@@ -301,11 +301,11 @@ static void set_hurry(struct far *f, uint64_t conv) {
 static void push_done(struct engine *engine, struct job *j) {
         struct push *push = container_of(j, struct push, job);
         struct far *f = engine->far;
+        uint64_t today = clock_realtime_usec();
 
         far_note(engine, j->r, &j->err);
         if (push->day_is_full)
-                f->t_push = clock_monotonic_usec() + FAR_DAY_USEC -
-                            clock_realtime_usec() % FAR_DAY_USEC;
+                f->t_push = clock_monotonic_usec() + quota_day_ends(today) - today;
         if (j->r == -ERR_UNAVAILABLE || j->r == -ERR_LIMIT || push->day_is_full) {
                 if (push->removes && j->r < 0)
                         far_forget(engine, push->owner, push->conv, push->is_private);
@@ -346,16 +346,13 @@ static size_t list_records(
 }
 
 static size_t push_size(const struct engine *engine, const struct conv *c) {
-        size_t n = recs_count(&c->recs) + 1, one = 0;
+        size_t n = recs_count(&c->recs) + 1;
 
-        for (size_t k = 0; k < SEQ_N_CLASSES; k++)
-                if (engine->info.shape.size[k] > 0)
-                        one = MAX(one, (size_t)spill_stored_max(
-                                               engine->spill, engine->info.shape.size[k]));
         return sizeof(struct push) + c->n_tokens * sizeof(int32_t) +
                n * (sizeof(struct store_record) + sizeof(struct far_cell) + sizeof(bool) +
                            sizeof(void *) + 2 * sizeof(struct remote_key)) +
-               far_names_size(engine, c->n_tokens) + far_contents_size(engine) + one;
+               far_names_size(engine, c->n_tokens) + far_contents_size(engine) +
+               far_value_max(engine);
 }
 
 /* NULL: there is no room for it (no other conversation has to make any), or nothing to bring. */

@@ -43,10 +43,11 @@ struct far {
 
 /* --- meters.c --- */
 
-#define FAR_DAY_USEC (86400 * 1000000ull)
 /* Bytes that were sent today, as the register remembers them, and for it to remember. */
 int far_meters_read(struct engine *engine, struct err *e);
 void far_meters_write(struct engine *engine);
+/* Under the lock: what was sent on another day than today's (quota_day()) does not count. */
+void far_turn_day(struct far *f);
 /* Whether @size more bytes may be sent today; and they were. Any thread. */
 bool far_day_allows(struct far *f, uint64_t size);
 void far_note_sent(struct far *f, uint64_t size);

@@ -199,10 +199,10 @@ static void ask_done(struct engine *engine, struct job *j) {
         engine->again = true;
 }
 
-static size_t fetch_size(const struct engine *engine, const struct fetch *f, size_t n_tokens) {
+static size_t fetch_size(const struct engine *engine, size_t n_tokens) {
         size_t n = n_tokens / engine->info.block_tokens + 1;
 
-        return sizeof(*f) + n_tokens * sizeof(*f->tokens) + n * sizeof(*f->has_window) +
+        return sizeof(struct fetch) + n_tokens * sizeof(int32_t) + n * sizeof(bool) +
                far_find_size(engine, (uint32_t)n_tokens) +
                2 * n * (sizeof(struct fetch_item) + sizeof(struct remote_key)) +
                /* what the connections hold of a reply (lib/remote) */
@@ -224,7 +224,7 @@ static void list_windows(const struct engine *engine, const struct conv *c, stru
 void fetch_begin(struct engine *engine, struct recall *recall) {
         struct conv *c = recall->conv;
         uint32_t n = limit_of(recall);
-        size_t size = fetch_size(engine, NULL, n);
+        size_t size = fetch_size(engine, n);
         struct fetch *f;
 
         recall->fetched = true;

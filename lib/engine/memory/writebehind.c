@@ -37,7 +37,6 @@
 
 #define JOB_SIZE ((size_t)4 << 20)     /* raw bytes */
 #define REFUSED_USEC (30 * 1000000ull) /* pause after a refusal */
-#define DAY_USEC (86400 * 1000000ull)
 
 static void link_run(struct engine *engine, struct job *j) {
         struct write_job *writing = container_of(j, struct write_job, job);
@@ -46,10 +45,10 @@ static void link_run(struct engine *engine, struct job *j) {
 }
 
 static void pause_after(struct engine *engine, const struct write_job *writing) {
-        uint64_t now = clock_monotonic_usec();
+        uint64_t now = clock_monotonic_usec(), today = clock_realtime_usec();
 
         if (writing->failed && writing->why == SPILL_REFUSED_DAY)
-                engine->memory->t_write = now + DAY_USEC - clock_realtime_usec() % DAY_USEC;
+                engine->memory->t_write = now + quota_day_ends(today) - today;
         else if (writing->failed)
                 engine->memory->t_write = now + REFUSED_USEC;
 }

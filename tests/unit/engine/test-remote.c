@@ -595,6 +595,17 @@ static void test_imported(void **state) {
 
 /* --- limits --- */
 
+static void set_earlier_day(const struct erig *e) {
+        const struct store_meter meter = {"remote_day", 1};
+        struct store *s = NULL;
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/register.db", e->dir);
+        assert_int_equal(store_open(&s, path, NULL), 0);
+        assert_int_equal(store_meter_set(s, &meter, 1, NULL), 0);
+        store_free(s);
+}
+
 static void test_daily_limit(void **state) {
         struct engine_options o;
         uint64_t c, sent;
@@ -618,6 +629,11 @@ static void test_daily_limit(void **state) {
         assert_true(erig_stat(&r, "bytes_remote_today") <= 40000);
         assert_true(sent + erig_stat(&r, "bytes_remote_sent") <= 40000);
         assert_int_equal(r.n_logged[ENGINE_LOG_REMOTE_FAILS], 0);
+        /* What was sent on an earlier day does not count, nor is it told. */
+        erig_stop(&r, true);
+        set_earlier_day(&r);
+        erig_start(&r);
+        assert_int_equal(erig_stat(&r, "bytes_remote_today"), 0);
         close_one();
 }
 
