@@ -92,7 +92,7 @@ static void set_timer(struct follow_client *client, uint64_t usec) {
 static void send_more(struct follow_client *client) {
         size_t n = MIN(client->body_size - client->body_at, (size_t)PIECE);
 
-        if (client->state == CLIENT_CONNECT || client->asked || client->refused)
+        if (client->asked || client->refused)
                 return;
         if (n > 0 && bufferevent_write(client->bev, client->body + client->body_at, n) < 0) {
                 fail(client, ERR_NOMEM, "no memory for the request");

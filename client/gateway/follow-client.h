@@ -12,8 +12,8 @@
  *    time; while it goes, the answer may come already, and then no more of it is sent.
  * 2. Held in memory are at most that piece, a head of an answer (64 KiB), and 64 KiB of its body: what was read goes to `piece` at
  *    once, and nothing is read while follow_client_hold() is on.
- * 3. Whatever bytes come, the worst is `ended` with an error: an answer that is cut off, longer than it says, or no HTTP is
- *    never told as complete. Bytes behind the answer are dropped.
+ * 3. Whatever bytes come, the worst is `ended` with an error: an answer that is cut off, or no HTTP, is never told as
+ *    complete. Bytes behind the answer are dropped.
  * 4. Times: connecting with TLS, a head from its first byte on, and a request that nobody takes. An answer that has not begun is waited for,
  *    as a daemon's is; and while a body pauses, too. TCP looks whether the other machine is there (follow-net.h).
  * 5. `ended` comes once, the last call. Any callback may free the client; none comes before follow_client_new() returns.

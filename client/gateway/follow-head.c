@@ -5,30 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define MAX_LENGTH_DIGITS 18
-
 static bool is_digit(char c) {
         return c >= '0' && c <= '9';
-}
-
-static bool is_token(const char *s) {
-        static const char others[] = "!#$%&'*+-.^_`|~";
-
-        if (!*s)
-                return false;
-        for (; *s; s++)
-                if (!is_digit(*s) && !(*s >= 'a' && *s <= 'z') && !(*s >= 'A' && *s <= 'Z') &&
-                        !strchr(others, *s))
-                        return false;
-        return true;
-}
-
-/* Cut the line off that begins at @line; returns the next one. The scan has found CR LF behind each. */
-static char *cut_line(char *line) {
-        char *end = strchr(line, '\r');
-
-        *end = '\0';
-        return end + 2;
 }
 
 static int parse_status(
@@ -47,30 +25,9 @@ static int parse_status(
         return 0;
 }
 
-static int parse_field(struct follow_head *head, char *line, struct err *e) {
-        char *colon = strchr(line, ':'), *value;
-        size_t n;
-
-        if (!colon)
-                return err_set(e, ERR_FORMAT, "a field of the answer has no colon");
-        *colon = '\0';
-        if (!is_token(line)) /* folded lines and blanks before the colon, too */
-                return err_set(e, ERR_FORMAT, "the name of a field of the answer is no word");
-        for (char *p = line; *p; p++)
-                if (*p >= 'A' && *p <= 'Z')
-                        *p = (char)(*p - 'A' + 'a');
-        value = colon + 1 + strspn(colon + 1, " \t");
-        n = strlen(value);
-        while (n > 0 && (value[n - 1] == ' ' || value[n - 1] == '\t'))
-                n--;
-        value[n] = '\0';
-        head->fields[head->n_fields++] = (struct http_field){line, value};
-        return 0;
-}
-
 const char *follow_head_field(const struct follow_head *head, const char *name) {
         for (size_t i = 0; i < head->n_fields; i++)
-                if (strcmp(head->fields[i].name, name) == 0)
+                if (strcasecmp(head->fields[i].name, name) == 0)
                         return head->fields[i].value;
         return NULL;
 }
@@ -85,15 +42,11 @@ static unsigned count(const struct follow_head *head, const char *name) {
 
 static int read_length(struct follow_head *head, struct err *e) {
         const char *value = follow_head_field(head, "content-length");
-        size_t n = value ? strlen(value) : 0;
 
         if (!value)
                 return 0;
-        if (count(head, "content-length") > 1 || n == 0 || n > MAX_LENGTH_DIGITS ||
-                strspn(value, "0123456789") != n)
+        if (count(head, "content-length") > 1 || !http_read_length(value, &head->length))
                 return err_set(e, ERR_FORMAT, "Content-Length of the answer is not one number");
-        for (; *value; value++)
-                head->length = 10 * head->length + (uint64_t)(*value - '0');
         head->has_length = true;
         return 0;
 }
@@ -130,19 +83,22 @@ int follow_head_parse(
         if (n_lines - 2 > HTTP_MAX_FIELDS)
                 return err_set(
                         e, ERR_FORMAT, "the answer has more than %d fields", HTTP_MAX_FIELDS);
-        ret->text = malloc(size + 1);
+        ret->text = text_dup(text, size);
         ret->fields = calloc(n_lines, sizeof(*ret->fields));
         if (!ret->text || !ret->fields)
                 return err_no_memory(e);
-        memcpy(ret->text, text, size);
-        ret->text[size] = '\0';
         line = ret->text;
-        next = cut_line(line);
+        next = http_cut_line(line);
         r = parse_status(ret, line, &is_1_0, e);
         while (r == 0 && *next != '\r') {
+                const char *wrong;
+
                 line = next;
-                next = cut_line(line);
-                r = parse_field(ret, line, e);
+                next = http_cut_line(line);
+                wrong = http_cut_field(&ret->fields[ret->n_fields], line);
+                if (wrong)
+                        return err_set(e, ERR_FORMAT, "the answer has %s", wrong);
+                ret->n_fields++;
         }
         return r < 0 ? r : read_framing(ret, is_1_0, is_head, e);
 }

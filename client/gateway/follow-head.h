@@ -33,5 +33,5 @@ struct follow_head {
 int follow_head_parse(
         struct follow_head *ret, const char *text, size_t size, bool is_head, struct err *e);
 void follow_head_deinit(struct follow_head *head);
-/* The value of the field @name (in lower case), the first of it, or NULL. */
+/* The value of the field @name (in any case), the first of it, or NULL. */
 const char *follow_head_field(const struct follow_head *head, const char *name);

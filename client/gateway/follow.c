@@ -12,7 +12,7 @@
  *                    │ no answer, or none that counts    │ cut off: the connection breaks
  *                    └──▶ refused as before
  *
- * 1. Nothing was said to the client: gateway_refuse_body() is the only place that leads here, and what is refused inside a stream does not
+ * 1. Nothing was said to the client: gateway_refuse_body() is the only place that leads here (call->refused), and what is refused inside a stream does not
  *    come by. What follows is what a client's next try at another machine would be: `moved` promises that nothing was done.
  * 2. One hop. A request that was followed has the field Confab-Followed, and is never followed again, whoever set it: it is
  *    answered with `moved` as ever. The field's value says for whom the request acts, UID or UID;TENANT (percent-encoded); a gateway whose
@@ -38,9 +38,7 @@
 #include "client/gateway/gateway-private.h"
 #include "service/log.h"
 #include <event2/event.h>
-#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/un.h>
 
 #define FOLLOWS_MAX 1024
@@ -75,7 +73,7 @@ struct follow {
         struct follow_client *client; /* ASKING, ANSWERING */
         struct event *again;          /* AGAIN */
         struct backends *backends;
-        bool answered, ended; /* the head was told; the exchange has ended */
+        bool answered; /* the head was told */
 };
 
 /* ---- whose ---- */
@@ -86,13 +84,7 @@ static int put_owner(struct buf *out, const struct gateway_owner *owner) {
 
         if (r == 0 && owner->tenant[0])
                 r = buf_append_str(out, ";");
-        for (const char *p = owner->tenant; *p && r == 0; p++) {
-                bool plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
-                             (*p >= '0' && *p <= '9');
-
-                r = plain ? buf_append(out, p, 1) : buf_printf(out, "%%%02X", (unsigned char)*p);
-        }
-        return r;
+        return r == 0 ? http_put_encoded(out, owner->tenant, "") : r;
 }
 
 int follow_check_owner(const struct gateway_call *call, struct err *e) {
@@ -110,27 +102,11 @@ int follow_check_owner(const struct gateway_call *call, struct err *e) {
         return 0;
 }
 
-/* ---- bodies ---- */
-
-/* Rule 4. */
-static bool shares(const struct gateway *gateway) {
-        return gateway->follower->told || backends_share(gateway->options.backends);
-}
-
-void follow_admit(struct gateway_call *call) {
-        enum follow_mode mode = (enum follow_mode)call->gateway->options.follow;
-        bool wanted = mode == FOLLOW_YES || (mode == FOLLOW_AUTO && shares(call->gateway));
-
-        if (wanted && call->owner.uid != (uint32_t)-1 && !http_header(call->exchange, MARK))
-                http_keep_body(call->exchange);
-}
-
 /* ---- refusals ---- */
 
 static int keep_refusal(
         struct gateway_call *call, const struct talk_error *error, const struct buf *body) {
-        struct follow_refusal *refusal =
-                http_alloc(call->exchange, sizeof(*refusal) + body->size + 1);
+        struct follow_refusal *refusal = http_alloc(call->exchange, sizeof(*refusal) + body->size);
 
         if (!refusal)
                 return -ERR_NOMEM;
@@ -204,12 +180,8 @@ static int copy_fields(struct follow *follow, const struct follow_head *head) {
         int r = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(answer_fields) && r == 0; i++) {
-                char name[32] = "";
-                const char *value;
+                const char *value = follow_head_field(head, answer_fields[i]);
 
-                for (size_t n = 0; answer_fields[i][n]; n++)
-                        name[n] = (char)(answer_fields[i][n] | 0x20); /* letters and '-' */
-                value = follow_head_field(head, name);
                 if (value)
                         r = http_add_header(follow->call->exchange, answer_fields[i], value);
         }
@@ -225,20 +197,19 @@ static void on_head(void *userdata, const struct follow_head *head) {
                 refuse_as_before(follow);
                 return;
         }
-        follow->answered = true;
         if (copy_fields(follow, head) < 0) {
-                follow->ended = true;
                 http_reply(exchange, 503, NULL, NULL, 0);
-        } else if (head->status == 204 || head->status == 304) {
-                follow->ended = true;
-                http_reply(exchange, head->status, type, NULL, 0);
-        } else if (head->has_length) {
-                http_begin_sized(exchange, head->status, type, head->length);
-        } else {
-                http_begin(exchange, head->status, type);
-        }
-        if (follow->ended)
                 forget(follow);
+        } else if (head->status == 204 || head->status == 304) {
+                http_reply(exchange, head->status, type, NULL, 0);
+                forget(follow);
+        } else {
+                follow->answered = true;
+                if (head->has_length)
+                        http_begin_sized(exchange, head->status, type, head->length);
+                else
+                        http_begin(exchange, head->status, type);
+        }
 }
 
 static void on_piece(void *userdata, const void *data, size_t size) {
@@ -299,16 +270,15 @@ static int put_fields(struct buf *out, const struct http_exchange *exchange) {
 
 static int put_request(
         struct buf *out, const struct gateway_call *call, const struct follow_address *address) {
-        static const char *const methods[] = {
-                "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
         enum http_method method = http_method(call->exchange);
+        const char *word = http_method_text(method);
         size_t size;
         int r;
 
-        if (method >= ARRAY_SIZE(methods))
+        if (!word)
                 return -ERR_UNSUPPORTED;
         (void)http_body(call->exchange, &size);
-        r = buf_printf(out, "%s ", methods[method]);
+        r = buf_printf(out, "%s ", word);
         if (r == 0)
                 r = http_put_target(call->exchange, out);
         if (r == 0)
@@ -388,7 +358,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg) {
         call->backends = follow->backends;
         forget(follow);
         http_set_ops(call->exchange, &(struct http_answer_ops){.closed = NULL}, NULL);
-        gateway_call_again(call);
+        call->route->handle(call);
 }
 
 /* From the loop: the handler that was refused has not returned yet. */
@@ -436,7 +406,8 @@ static bool begin(struct gateway_call *call, const struct talk_error *error) {
         return true;
 }
 
-bool follow_begin(
+/* gateway_call.refused */
+static bool begin_if_moved(
         struct gateway_call *call, const struct talk_error **error, const struct buf **body) {
         if (call->refusal) {
                 if (is_in_vain(*error)) {
@@ -451,6 +422,20 @@ bool follow_begin(
         if (!may_follow(call, *error) || keep_refusal(call, *error, *body) < 0)
                 return false;
         return begin(call, *error);
+}
+
+/* Rule 4. */
+static bool shares(const struct gateway *gateway) {
+        return gateway->follower->told || backends_share(gateway->options.backends);
+}
+
+void follow_admit(struct gateway_call *call) {
+        enum follow_mode mode = (enum follow_mode)call->gateway->options.follow;
+        bool wanted = mode == FOLLOW_YES || (mode == FOLLOW_AUTO && shares(call->gateway));
+
+        call->refused = begin_if_moved;
+        if (wanted && call->owner.uid != (uint32_t)-1 && !http_header(call->exchange, MARK))
+                http_keep_body(call->exchange);
 }
 
 /* ---- of the gateway ---- */

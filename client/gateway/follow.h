@@ -20,13 +20,8 @@ int follower_new(
 /* When the gateway has no exchange any more. NULL is harmless; returns NULL. */
 struct follower *follower_free(struct follower *follower);
 
-/* A head was admitted, and the call is the route's: what is to be followed keeps its body. */
+/* A head was admitted, and the call is the route's: what is to be followed keeps its body, and call->refused is set. */
 void follow_admit(struct gateway_call *call);
 /* Whether a marked request acts for the one for whom it acted at the gateway that has followed: 0, -ERR_CONFLICT, -ERR_NOMEM. A
  * request without the mark is 0. */
 int follow_check_owner(const struct gateway_call *call, struct err *e);
-/* The call is about to be refused with @error and @body, and nothing of its answer is sent. True: it was taken over, and the exchange
- * is not the caller's any more, as if it had been answered. Else *error and *body may be changed, to what the call was refused with
- * before it was followed in vain. */
-bool follow_begin(
-        struct gateway_call *call, const struct talk_error **error, const struct buf **body);

@@ -10,22 +10,11 @@
 #include "service/log.h"
 #include <stdio.h>
 
-static const char *method_name(enum http_method method) {
-        static const char *const names[] = {[HTTP_GET] = "GET",
-                [HTTP_HEAD] = "HEAD",
-                [HTTP_POST] = "POST",
-                [HTTP_PUT] = "PUT",
-                [HTTP_PATCH] = "PATCH",
-                [HTTP_DELETE] = "DELETE",
-                [HTTP_OPTIONS] = "OPTIONS"};
-
-        return names[method];
-}
-
 void gateway_log_request(const struct http_exchange *exchange, const struct gateway_route *route,
         const struct gateway_owner *owner, const struct http_summary *summary) {
         bool known = owner && owner->uid != (uint32_t)-1;
-        const char *method = method_name(http_method(exchange));
+        const char *word = http_method_text(http_method(exchange)),
+                   *method = word ? word : "(other)";
         const char *path = route ? route->pattern : "(no route)";
         const char *result = summary->complete ? "ok" : "aborted";
         const struct log_field fields[] = {{"CONFAB_METHOD", method, 0}, {"CONFAB_PATH", path, 0},

@@ -46,8 +46,6 @@ DEFINE_CLEANUP(struct gateway *, gateway_free);
 
 /* Answers by dialect. */
 const struct metrics_answers *gateway_answers(const struct gateway *gateway, size_t *ret_n);
-/* Handle @call once more, from its route's handler on. */
-void gateway_call_again(struct gateway_call *call);
 /* For whom the request of @call acts: 0, -ERR_PERMISSION (no token, or an unknown one), -ERR_INVALID (the tenant), -ERR_CONFLICT (the tenant is not
  * the token's). */
 int gateway_find_owner(struct gateway_call *call, struct err *e);

@@ -4,8 +4,8 @@
  *
  * 1. Is the Host one of ours, and does no foreign page send it (origin.h)? Else 421 and 403.
  * 2. Is it a browser's question whether it may ask (OPTIONS)? It is answered without a token, since browsers send none.
- * 3. Unless the route is public: does no foreign page make the browser send it (origin.h), and who asks (session.c)? Else 403
- *    and 401.
+ * 3. Unless the route is public: does no foreign page make the browser send it (origin.h), who asks (session.c), and is that the
+ *    one for whom another gateway sends it on (follow.c)? Else 403, 401 and 421.
  * 4. Is there such a route? Else 404, or 405 with Allow.
  *
  * Refusals have the form of the dialect whose prefix the path has.
@@ -29,13 +29,6 @@ static const struct gateway_dialect *const dialects[] = {
         &gateway_ollama,
         &gateway_own,
         NULL,
-};
-
-/* A call, and what admit() found for it. */
-struct admitted {
-        struct gateway_call call;
-        const struct gateway_route *route;
-        const struct gateway_dialect *dialect; /* NULL: not known yet */
 };
 
 const struct gateway_settings *gateway_settings(const struct gateway *gateway) {
@@ -159,8 +152,7 @@ static int fill_args(struct gateway_call *call, const struct route_found *found)
 }
 
 /* 0: the call may go on; 1: it was answered; -ERR_NOMEM. */
-static int judge(struct admitted *admitted) {
-        struct gateway_call *call = &admitted->call;
+static int judge(struct gateway_call *call) {
         enum http_method method = http_method(call->exchange);
         enum origin_verdict origin;
         struct route_found found;
@@ -198,8 +190,8 @@ static int judge(struct admitted *admitted) {
                 refuse_route(call, &found);
                 return 1;
         }
-        admitted->route = found.route;
-        admitted->dialect = call->dialect = found.dialect;
+        call->route = found.route;
+        call->dialect = found.dialect;
         follow_admit(call);
         r = fill_args(call, &found);
         if (r == 0 && found.dialect->admit)
@@ -208,38 +200,32 @@ static int judge(struct admitted *admitted) {
 }
 
 static void admit(void *userdata, struct http_exchange *exchange) {
-        struct admitted *admitted = http_alloc(exchange, sizeof(*admitted));
+        struct gateway_call *call = http_alloc(exchange, sizeof(*call));
         int r = -ERR_NOMEM;
 
-        if (admitted) {
-                admitted->call.gateway = userdata;
-                admitted->call.exchange = exchange;
-                admitted->call.owner.uid = (uint32_t)-1;
-                http_set_context(exchange, admitted);
-                r = judge(admitted);
+        if (call) {
+                call->gateway = userdata;
+                call->exchange = exchange;
+                call->owner.uid = (uint32_t)-1;
+                http_set_context(exchange, call);
+                r = judge(call);
         }
         if (r < 0)
                 http_reply(exchange, 503, NULL, NULL, 0);
 }
 
 static void handle(void *userdata, struct http_exchange *exchange) {
-        struct admitted *admitted = http_context(exchange);
+        struct gateway_call *call = http_context(exchange);
 
-        admitted->route->handle(&admitted->call);
-}
-
-void gateway_call_again(struct gateway_call *call) {
-        const struct admitted *admitted = http_context(call->exchange);
-
-        admitted->route->handle(call);
+        call->route->handle(call);
 }
 
 /* ---- figures ---- */
 
 static void answered(void *userdata, const struct http_exchange *exchange, unsigned status) {
-        const struct admitted *admitted = exchange ? http_context(exchange) : NULL;
+        const struct gateway_call *call = exchange ? http_context(exchange) : NULL;
         const char *path = exchange ? http_path(exchange) : NULL;
-        const struct gateway_dialect *dialect = admitted ? admitted->dialect : NULL;
+        const struct gateway_dialect *dialect = call ? call->dialect : NULL;
         struct gateway *gateway = userdata;
 
         if (!dialect)
@@ -251,12 +237,12 @@ static void answered(void *userdata, const struct http_exchange *exchange, unsig
 
 static void ended(
         void *userdata, const struct http_exchange *exchange, const struct http_summary *summary) {
-        const struct admitted *admitted = http_context(exchange);
+        const struct gateway_call *call = http_context(exchange);
         const struct gateway *gateway = userdata;
 
         if (gateway->options.request_log)
-                gateway_log_request(exchange, admitted ? admitted->route : NULL,
-                        admitted ? &admitted->call.owner : NULL, summary);
+                gateway_log_request(
+                        exchange, call ? call->route : NULL, call ? &call->owner : NULL, summary);
 }
 
 const struct metrics_answers *gateway_answers(const struct gateway *gateway, size_t *ret_n) {

@@ -16,13 +16,20 @@ struct gateway_dialect;
 struct follow_refusal;
 
 /* A request for a route: who asks, and the exchange. Lives until the exchange has ended. */
+struct gateway_route;
 struct gateway_call {
         struct gateway *gateway;
         struct http_exchange *exchange;
         struct gateway_owner owner;
         const char *arg[2]; /* what stands in the path at "*", or NULL */
         void *userdata;     /* what the dialect's admit() has for its handler */
+        /* NULL: not known yet */
         const struct gateway_dialect *dialect;
+        const struct gateway_route *route;
+        /* It is about to be refused, and nothing of its answer is sent (follow.c). True: it was taken over, and the exchange is not the
+         * caller's any more, as if it had been answered. Else *error and *body may be others now. NULL: nobody takes it over. */
+        bool (*refused)(struct gateway_call *call, const struct talk_error **error,
+                const struct buf **body);
         /* follow.c: the only daemon that is asked, in place of the gateway's; what the call was refused with before. NULL: the
          * call was not followed. */
         struct backends *backends;

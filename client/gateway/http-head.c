@@ -108,12 +108,16 @@ static bool decode(char *text, bool plus_is_blank) {
 
 /* ---- the first line ---- */
 
-static enum http_method method_of(const char *word) {
-        static const char *const words[] = {
-                "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+_Static_assert(ARRAY_SIZE(methods) == HTTP_OTHER, "all that have a word");
 
-        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-                if (strcmp(words[i], word) == 0)
+const char *http_method_text(enum http_method method) {
+        return method < HTTP_OTHER ? methods[method] : NULL;
+}
+
+static enum http_method method_of(const char *word) {
+        for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+                if (strcmp(methods[i], word) == 0)
                         return (enum http_method)i;
         return HTTP_OTHER;
 }
@@ -243,21 +247,21 @@ static char *trim(char *value) {
         return value;
 }
 
-static int parse_field(struct http_head *head, char *line, unsigned *ret_status, struct err *e) {
+const char *http_cut_field(struct http_field *ret, char *line) {
         char *colon = strchr(line, ':');
 
         if (*line == ' ' || *line == '\t')
-                return bad(400, e, "a field is continued on another line");
+                return "a field is continued on another line";
         if (!colon)
-                return bad(400, e, "a field without a colon");
+                return "a field without a colon";
         *colon = '\0';
         if (!is_token(line)) /* blanks before the colon, too */
-                return bad(400, e, "the name of a field is not a word");
+                return "the name of a field is not a word";
         for (char *p = line; *p; p++)
                 if (*p >= 'A' && *p <= 'Z')
                         *p = (char)(*p - 'A' + 'a');
-        head->fields[head->n_fields++] = (struct http_field){line, trim(colon + 1)};
-        return 0;
+        *ret = (struct http_field){line, trim(colon + 1)};
+        return NULL;
 }
 
 static bool is_single(const char *name) {
@@ -332,8 +336,7 @@ const char *http_head_parameter(const struct http_head *head, const char *name) 
         return NULL;
 }
 
-/* @free_ones: characters that stand for themselves, beside letters and digits. */
-static int put_encoded(struct buf *out, const char *text, const char *free_ones) {
+int http_put_encoded(struct buf *out, const char *text, const char *free_ones) {
         int r = 0;
 
         for (; *text && r == 0; text++) {
@@ -347,16 +350,16 @@ static int put_encoded(struct buf *out, const char *text, const char *free_ones)
 }
 
 int http_head_put_target(const struct http_head *head, struct buf *out) {
-        int r = put_encoded(out, head->path, "-._~/");
+        int r = http_put_encoded(out, head->path, "-._~/");
 
         for (size_t i = 0; i < head->n_parameters && r == 0; i++) {
                 r = buf_append_str(out, i == 0 ? "?" : "&");
                 if (r == 0)
-                        r = put_encoded(out, head->parameters[i].name, "-._~");
+                        r = http_put_encoded(out, head->parameters[i].name, "-._~");
                 if (r == 0)
                         r = buf_append_str(out, "=");
                 if (r == 0)
-                        r = put_encoded(out, head->parameters[i].value, "-._~");
+                        r = http_put_encoded(out, head->parameters[i].value, "-._~");
         }
         return r;
 }
@@ -392,25 +395,27 @@ static int check_host(
         return 0;
 }
 
-static int read_length(
-        struct http_head *head, const char *value, unsigned *ret_status, struct err *e) {
+bool http_read_length(const char *value, uint64_t *ret) {
         size_t n = strlen(value);
         uint64_t length = 0;
 
         if (n == 0 || n > MAX_LENGTH_DIGITS || strspn(value, "0123456789") != n)
-                return bad(400, e, "Content-Length is not one number");
+                return false;
         for (; *value; value++)
                 length = 10 * length + (uint64_t)(*value - '0');
-        head->length = length;
-        return 0;
+        *ret = length;
+        return true;
 }
 
 static int read_framing(struct http_head *head, unsigned *ret_status, struct err *e) {
         const char *length = http_head_field(head, "content-length");
         const char *coding = http_head_field(head, "transfer-encoding");
 
-        if (!coding)
-                return length ? read_length(head, length, ret_status, e) : 0;
+        if (!coding) {
+                if (length && !http_read_length(length, &head->length))
+                        return bad(400, e, "Content-Length is not one number");
+                return 0;
+        }
         if (length)
                 return bad(400, e, "both Content-Length and Transfer-Encoding");
         if (head->is_http_1_0)
@@ -447,8 +452,7 @@ static int read_fields(
 
 /* ---- all of it ---- */
 
-/* Cut the line off that begins at @line; returns the next one. The scan has found CR LF behind each. */
-static char *cut_line(char *line) {
+char *http_cut_line(char *line) {
         char *end = strchr(line, '\r');
 
         *end = '\0';
@@ -457,7 +461,8 @@ static char *cut_line(char *line) {
 
 static int parse_lines(
         struct http_head *head, size_t n_fields, unsigned *ret_status, struct err *e) {
-        char *line = head->text, *next = cut_line(line), *authority = NULL;
+        char *line = head->text, *next = http_cut_line(line), *authority = NULL;
+        const char *wrong;
         int r;
 
         r = parse_request_line(head, line, &authority, ret_status, e);
@@ -468,13 +473,15 @@ static int parse_lines(
         head->fields = calloc(n_fields + 1, sizeof(*head->fields));
         if (!head->fields)
                 return err_no_memory(e);
-        while (r == 0 && *next != '\r') {
+        while (*next != '\r') {
                 line = next;
-                next = cut_line(line);
-                r = parse_field(head, line, ret_status, e);
+                next = http_cut_line(line);
+                wrong = http_cut_field(&head->fields[head->n_fields], line);
+                if (wrong)
+                        return bad(400, e, "%s", wrong);
+                head->n_fields++;
         }
-        if (r == 0)
-                r = join_fields(head, (size_t)(next - head->text), ret_status, e);
+        r = join_fields(head, (size_t)(next - head->text), ret_status, e);
         return r < 0 ? r : read_fields(head, authority, ret_status, e);
 }
 

@@ -66,6 +66,13 @@ void http_head_deinit(struct http_head *head);
 const char *http_head_field(const struct http_head *head, const char *name);
 /* The value of the query's parameter @name (the first of that name), or NULL. */
 const char *http_head_parameter(const struct http_head *head, const char *name);
+/* For heads of answers, too (follow-head.h). Cut the line off that begins at @line; returns the next one. The scan has found CR LF
+ * behind each. */
+char *http_cut_line(char *line);
+/* Cut @line into a field, its name in lower case. NULL, or a sentence that says what is wrong with it. */
+const char *http_cut_field(struct http_field *ret, char *line);
+/* A Content-Length. False: @value is not one number. */
+bool http_read_length(const char *value, uint64_t *ret);
 /* Append path and parameters as a target; what it is parsed to is the same. -ERR_NOMEM. */
 int http_head_put_target(const struct http_head *head, struct buf *out);
 /* Whether the list @value ("close, x") has @word, in any case. NULL has none. */

@@ -115,6 +115,10 @@ enum http_method {
         HTTP_OPTIONS,
         HTTP_OTHER
 };
+/* "GET"; NULL for HTTP_OTHER. */
+const char *http_method_text(enum http_method method);
+/* Append @text percent-encoded: letters, digits and the characters of @free_ones stand for themselves. -ERR_NOMEM. */
+int http_put_encoded(struct buf *out, const char *text, const char *free_ones);
 enum http_method http_method(const struct http_exchange *exchange);
 /* The path, percent-decoded, begins with '/'; without query; UTF-8 without NUL, and "." and ".." are refused. NULL in
  * answered(), if the request was refused before its path was read. */

@@ -20,9 +20,8 @@ static int name_file(struct http_exchange *exchange, const char *name) {
                 r = buf_append(&text, is_plain((unsigned char)*p) ? p : "_", 1);
         if (r == 0)
                 r = buf_append_str(&text, SUFFIX "\"; filename*=UTF-8''");
-        for (const char *p = name; *p && r == 0; p++)
-                r = is_plain((unsigned char)*p) ? buf_append(&text, p, 1)
-                                                : buf_printf(&text, "%%%02X", (unsigned char)*p);
+        if (r == 0)
+                r = http_put_encoded(&text, name, "-_.");
         if (r == 0)
                 r = buf_append_str(&text, SUFFIX);
         return r == 0 ? http_add_header(exchange, "Content-Disposition", (const char *)text.data)

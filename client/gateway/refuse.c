@@ -2,7 +2,6 @@
 /* Refusals: the status, the fields that clients act on, and the body in the form of a dialect. */
 #include "base/json.h"
 #include "base/util.h"
-#include "client/gateway/follow.h"
 #include "client/gateway/gateway-private.h"
 #include <stdio.h>
 
@@ -84,7 +83,7 @@ int gateway_error_text(
 
 void gateway_refuse_body(
         struct gateway_call *call, const struct talk_error *error, const struct buf *body) {
-        if (follow_begin(call, &error, &body))
+        if (call->refused && call->refused(call, &error, &body))
                 return;
         if (add_fields(call, error) < 0)
                 http_reply(call->exchange, 503, NULL, NULL, 0);

@@ -68,13 +68,11 @@ void routes_find(struct route_found *ret, const struct gateway_dialect *const *d
 }
 
 void routes_allow(unsigned methods, char ret[ROUTES_ALLOW_SIZE]) {
-        static const char *const names[] = {
-                "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
         size_t n = 0;
 
         methods |= 1u << HTTP_OPTIONS;
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        for (enum http_method i = 0; i < HTTP_OTHER; i++)
                 if (methods & 1u << i)
                         n += (size_t)snprintf(ret + n, ROUTES_ALLOW_SIZE - n, "%s%s",
-                                n > 0 ? ", " : "", names[i]);
+                                n > 0 ? ", " : "", http_method_text(i));
 }

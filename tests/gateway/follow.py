@@ -303,9 +303,6 @@ def check_own(s, where, name):
         rig.need(status == 409 and answer['error']['code'] == 'conflict', answer)
         status, _, answer = s.ask('POST', '/confab/v1/conversations', {'name': name})
         rig.need(status == 409 and answer['error']['code'] == 'exists', answer)
-        # nothing behind the end of a reply: 204
-        status, _, answer = s.ask('GET', path + '/attach', Last_Event_ID='999-end')
-        rig.need(status in (204, 409), (status, answer))
 
 
 def test_gateway(s):
@@ -411,7 +408,7 @@ def test_nobody_there(s):
             with s.moved(where):
                 status, fields, answer = s.ask('POST', path, body)
                 rig.need(status == 409 and 'machine far is writing' in json.dumps(answer) and fields['Retry-After'] == '1', (where, path, answer))
-        rig.need(answer['error'].get('machine', 'far') == 'far', answer)
+        rig.need(where.endswith('.invalid') or answer['error']['machine'] == 'far', answer)
     with s.moved(s.direct.replace('http', 'gopher'), GET):
         status, _, answer = s.ask('GET', '/confab/v1/conversations/1')
         rig.need(answer['error']['machine'] == 'far' and answer['error']['address'].startswith('gopher'), answer)
@@ -422,7 +419,7 @@ def test_odd_answers(s):
     refused = b'HTTP/1.1 %d x\r\nContent-Length: 0\r\n\r\n'
     # (answer, status to a POST, to a GET); None: the connection breaks
     for answer, post, get in (b'', 503, 409), (b'SSH-2.0-x\r\n\r\n', 503, 409), (refused % 401, 409, 409), (refused % 421, 409, 409), \
-            (refused % 404, 404, 404), (refused % 500, 500, 500), (b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello', None, None), \
+            (refused % 404, 404, 404), (b'HTTP/1.1 204 x\r\n\r\n', 204, 204), (b'HTTP/1.1 304 x\r\n\r\n', 304, 304), (refused % 500, 500, 500), (b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello', None, None), \
             (b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n', None, None), \
             (b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello0\r\n\r\n', None, None), \
             (b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello', 503, 409), (b'HTTP/1.1 101 x\r\n\r\n', 503, 409):

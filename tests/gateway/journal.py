@@ -84,6 +84,9 @@ def test_secrets(r):
     with r.raw() as s:
         s.sendall(f'GET /{SECRET} HTTP/1.1\r\nHost: {SECRET}.example\r\n\r\n'.encode())
         rig.need(b' 421 ' in s.recv(4096), 'a foreign host')
+    with r.raw() as s:
+        s.sendall(f'{SECRET} /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.encode())
+        rig.need(b' 405 ' in s.recv(4096), 'a method that nobody knows')
     for said in daemon(r).said(), r.gateway.said():
         rig.need(SECRET not in said, lines(said, SECRET))
     # Whose mistakes these were, is for the request log; no line of the level error, nor a warning.
@@ -100,6 +103,7 @@ def test_http_requests(r):
     rig.need(re.search(rf'GET /confab/v1/conversations/\* {me}: 200 in ', said), said)
     rig.need(re.search(rf'GET \(no route\) {me}: 404 in ', said), said)
     rig.need(re.search(r'GET \(no route\): 421 in ', said), said)
+    rig.need(re.search(r'info: \(other\) \(no route\).*: 405 in ', said), said)
 
 
 def test_aborted(r):
