@@ -4,7 +4,7 @@
 Several processes append to it, a line with each write. Times (`ns`) are of one monotonic clock. Lines by their `t`:
 
     begin     what the run was asked for
-    call      an operation is about to be sent: id, who (worker), uid, at (daemon), op, conv, and its arguments
+    call      an operation is about to be sent: id, uid, at (daemon), op, conv, and its arguments
     accepted  a reply was accepted: id, revision, n_prompt and where these tokens' memory came from
     ok        it is done: id, and r: what was answered
     fail      an answer that says that it was not done: id, code, text, r: what had come before
@@ -12,7 +12,7 @@ Several processes append to it, a line with each write. Times (`ns`) are of one 
     fault     phase begin or end, kind, on (the part)
     exit      a part ended by itself, or a daemon because it was asked to: on, status, asked
     verdict   what `confab admin check` says of a daemon
-    replay    what a lone daemon replies in place of operation `op`: n_prompt, tokens, logprobs
+    replay    what a lone daemon replies in place of operation `op`: n_prompt, tokens, logprobs; or skipped: it could not be asked
 
 Log-probabilities are the bits of the float, as an integer. Tokens of a reply: those that came, also of one that failed.
 """
@@ -20,7 +20,6 @@ import json
 import os
 import time
 
-OPERATIONS = ('open', 'say', 'answer', 'fork', 'rewind', 'close', 'get', 'list')
 NEVER = 1 << 62
 
 
@@ -39,10 +38,9 @@ class Recorder:
         self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def write(self, t, **fields):
-        """Returns when it is in the file: the time that the line has."""
-        now = time.monotonic_ns()
-        os.write(self.fd, (json.dumps({'t': t, 'ns': now, **fields}, separators=(',', ':')) + '\n').encode())
-        return now
+        """When this returns it is in the file."""
+        line = {'t': t, 'ns': time.monotonic_ns(), **fields}
+        os.write(self.fd, (json.dumps(line, separators=(',', ':')) + '\n').encode())
 
 
 def read(path):
@@ -87,7 +85,6 @@ class History:
     """The lines, sorted into operations."""
 
     def __init__(self, lines):
-        self.lines = lines
         self.operations, self.replays = {}, {}
         self.faults, self.exits, self.verdicts = [], [], []
         for line in lines:

@@ -15,7 +15,7 @@ class Nemesis:
         self.rng = random.Random(f'{seed}/nemesis')
         self.kinds = kinds # no others; None: all
         self.hold = hold # seconds: the shortest, and the mean of what comes on top
-        self.deck, self.n, self.counts, self.failure = [], 0, {}, None
+        self.deck, self.n, self.failure = [], 0, None
         self.stopping = threading.Event()
 
     def all_kinds(self):
@@ -70,7 +70,6 @@ class Nemesis:
     def one(self, fault, hold, chance):
         kind, part = fault
         self.recorder.write('fault', phase='begin', kind=kind, on=part, hold=round(hold, 3))
-        self.counts[fault] = self.counts.get(fault, 0) + 1
         try:
             getattr(self, kind.replace('-', '_'))(part, hold, chance)
         except Exception as e: # the rig itself does not work: the run is worth nothing

@@ -13,7 +13,6 @@ import subprocess
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 NOWHERE = '02:00:00:00:00:99' # an address that no interface has
-PORT_OF_NODES = 7000
 
 
 def ip(*words, check=True):

@@ -66,7 +66,7 @@ class Conversation:
     def __init__(self, number, uid):
         self.number, self.uid = number, uid
         self.maker = None # open or fork
-        self.names, self.parents = set(), set()
+        self.names = set()
         self.sights = []
         self.claims = defaultdict(list) # revision: parts that were acknowledged with it
         self.maybe = [] # parts that may have happened

@@ -15,6 +15,7 @@ class Field:
         self.calls = {line['id']: line for line in lines if line['t'] == 'call'}
         self.ends = {line['id']: line for line in lines if line['t'] in ('ok', 'fail', 'unknown')}
         self.accepted = {line['id']: line for line in lines if line['t'] == 'accepted'}
+        self.compared = {line['op'] for line in lines if line['t'] == 'replay' and not line.get('skipped')}
 
     def done(self, *kinds, outcome='ok'):
         """Calls with their ends, in the order in which they began."""
@@ -85,28 +86,34 @@ def lost_with_its_revision(field):
         reply = next((call for call, end in field.done('say') if call['conv'] == number and end['r']['revision'] == told['revision']), None)
         if reply and pairs(told):
             now = told['revision']
-            for other in [t for t in field.tells() if t['id'] == number and t['revision'] == now]:
-                if 'turns' in other:
-                    cut(other, pairs(other)[-1])
-                else:
-                    continue
+            for other in [t for t in field.tells() if t['id'] == number and t['revision'] == now and 'turns' in t]:
+                cut(other, pairs(other)[-1])
                 other['revision'] = now - 2
             return True
     return False
 
 
+def ends_with_pair(told):
+    return pairs(told)[-1:] == [len(told['turns']) - 2]
+
+
+def double_last(views):
+    """The last message and its reply, with revisions for it."""
+    for told in views:
+        turns = copy.deepcopy(told['turns'][-2:])
+        size = turns[1][2] - turns[0][1]
+        if 'tokens' in told:
+            told['tokens'] += told['tokens'][-size:]
+        told['turns'] += [[role, start + size, end + size, *rest] for role, start, end, *rest in turns]
+        told['n_turns'], told['n_tokens'], told['revision'] = told['n_turns'] + 2, told['n_tokens'] + size, told['revision'] + 2
+
+
 def applied_twice(field):
     """The last message and its reply are there twice, with revisions for it."""
-    for number, views in field.last_views().items():
-        if pairs(views[0]) and pairs(views[0])[-1] == len(views[0]['turns']) - 2:
-            for told in views:
-                turns = copy.deepcopy(told['turns'][-2:])
-                size = turns[1][2] - turns[0][1]
-                if 'tokens' in told:
-                    told['tokens'] += told['tokens'][-size:]
-                told['turns'] += [[role, start + size, end + size, *rest] for role, start, end, *rest in turns]
-                told['n_turns'], told['n_tokens'], told['revision'] = told['n_turns'] + 2, told['n_tokens'] + size, told['revision'] + 2
-            return number > 0
+    for views in field.last_views().values():
+        if ends_with_pair(views[0]):
+            double_last(views)
+            return True
     return False
 
 
@@ -128,8 +135,8 @@ def reply_twice(field):
 
 
 def changed_token(field):
-    for _, end in field.done('say'):
-        if end['r']['tokens']:
+    for call, end in field.done('say'):
+        if call['id'] in field.compared and end['r']['tokens']:
             end['r']['tokens'][0] ^= 1
             return True
     return False
@@ -145,8 +152,8 @@ def changed_kept_token(field):
 
 
 def flipped_bit(field):
-    for _, end in field.done('say'):
-        if end['r']['logprobs']:
+    for call, end in field.done('say'):
+        if call['id'] in field.compared and end['r']['logprobs']:
             end['r']['logprobs'][-1] ^= 1
             return True
     return False
@@ -154,7 +161,7 @@ def flipped_bit(field):
 
 def longer_prompt(field):
     for line in field.accepted.values():
-        if field.ends[line['id']]['t'] == 'ok':
+        if line['id'] in field.compared and field.ends[line['id']]['t'] == 'ok':
             line['n_prompt'] += 1
             return True
     return False
@@ -306,13 +313,13 @@ def refused_rewind_happened(field):
 
 def unknown_twice(field):
     """A message whose outcome nobody knows is there twice."""
-    for number, views in field.last_views().items():
-        at = next((i for i in reversed(pairs(views[0]))), None)
-        call = at is not None and next((c for c, _ in field.done('say') if c['text'] == views[0]['turns'][at][3]), None)
-        if call and applied_twice(field):
+    for views in field.last_views().values():
+        call = ends_with_pair(views[0]) and next((c for c, _ in field.done('say') if c['text'] == views[0]['turns'][-2][3]), None)
+        if call:
+            double_last(views)
             field.lines.remove(field.accepted[call['id']])
             field.ends[call['id']].update(t='unknown', code='disconnected', text='', r={})
-            return number > 0
+            return True
     return False
 
 
@@ -355,7 +362,7 @@ def damaged(field):
 
 def not_compared(field):
     for line in field.lines:
-        if line['t'] == 'replay':
+        if line['t'] == 'replay' and line['op'] in field.compared and field.ends[line['op']]['t'] == 'ok':
             field.lines.remove(line)
             return True
     return False

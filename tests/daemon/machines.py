@@ -913,7 +913,7 @@ def settings(folder, server):
         pair.as_alone('trip')
 
 
-# --- 5: upkeep ---
+# --- 11: upkeep ---
 
 def limits(folder, server):
     """What an administrator sets at one machine holds at the other, also if it was set while that one could not hear."""
@@ -924,7 +924,10 @@ def limits(folder, server):
     def hold(pair):
         await_that('limits of one at two', lambda: overrides(pair.one) == overrides(pair.two))
 
-    with Pair(folder, server, 'limits') as pair:
+    def named(schema): # other cases are on the same server
+        return f'{server.uri(schema)}&application_name=limits'
+
+    with Pair(folder, server, 'limits', uri=named) as pair:
         none = overrides(pair.two)
         pair.one.run('admin', 'quota', '4711', 'max-conversations=3', 'max-user-tokens=none')
         need(overrides(pair.one) != none, 'nothing was set')
@@ -934,7 +937,8 @@ def limits(folder, server):
         hold(pair)
         need(len(server.sql('select 1 from quota', pair.schema)) == 3, overrides(pair.one))
         # The connection that hears is lost.
-        server.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like 'LISTEN%' or query like 'UPDATE machine%'")
+        need(server.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'limits' and "
+                        "(query like 'LISTEN%' or query like 'UPDATE machine %')"), 'nobody hears')
         pair.one.run('admin', 'quota', '4711', 'max-user-connections=5')
         hold(pair)
         # Who stops goes on hearing it for a while.
