@@ -135,6 +135,7 @@ static int make_tls(struct follow_net *net, const char *ca_file, struct err *e) 
                 return err_no_memory(e);
         SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, NULL);
         SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION);
+        SSL_CTX_set_options(tls, SSL_OP_NO_RENEGOTIATION);
         ok = ca_file ? SSL_CTX_load_verify_locations(tls, ca_file, NULL)
                      : SSL_CTX_set_default_verify_paths(tls);
         if (ok != 1) {

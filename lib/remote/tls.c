@@ -139,6 +139,7 @@ static bool expect(SSL *ssl, const char *host) {
 
         if (inet_pton(AF_INET, host, binary) == 1 || inet_pton(AF_INET6, host, binary) == 1)
                 return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+        SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
         /* As SSL_set_tlsext_host_name() does, whose cast compilers complain of. */
         return SSL_set1_host(ssl, host) == 1 &&
                SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,

@@ -45,8 +45,10 @@ int secret_read(char **ret, const char *path, size_t max, struct err *e) {
         r = file_pread(fd, text, (size_t)st.st_size, 0, e);
         if (r < 0)
                 return r;
-        if (strlen(text) != (size_t)st.st_size)
+        if (strlen(text) != (size_t)st.st_size) {
+                explicit_bzero(text, (size_t)st.st_size); /* secret_free() goes as far as the NUL */
                 return err_set(e, ERR_INVALID, "it has a NUL byte");
+        }
         *ret = TAKE_PTR(text);
         return 0;
 }

@@ -48,13 +48,17 @@ static uint64_t lease_of(struct pg_shared *shared, uint64_t id, bool *ret_lost) 
         return v & 1 ? 0 : v >> 1;
 }
 
-/* Without memory for it the conversation is one that was never held, so from then on nothing is taken without being asked for: it may
- * have been lost (rule 4). */
-static void set_lease(struct pg_shared *shared, uint64_t id, uint64_t fence, bool lost) {
-        pthread_mutex_lock(&shared->lock);
+/* Under the lock. Without memory for it the conversation is one that was never held, so from then on nothing is taken without being
+ * asked for: it may have been lost (rule 4). */
+static void put_lease(struct pg_shared *shared, uint64_t id, uint64_t fence, bool lost) {
         (void)map_remove_u64(shared->leases, id);
         if (fence > 0 && map_add_u64(shared->leases, id, lease_value(fence, lost), NULL) < 0)
                 shared->forgets = true;
+}
+
+static void set_lease(struct pg_shared *shared, uint64_t id, uint64_t fence, bool lost) {
+        pthread_mutex_lock(&shared->lock);
+        put_lease(shared, id, fence, lost);
         pthread_mutex_unlock(&shared->lock);
 }
 
@@ -304,19 +308,9 @@ bool store_lease_confirm(struct store *s, uint64_t id, uint64_t fence) {
         pthread_mutex_lock(&shared->lock);
         is = map_get_u64(shared->leases, id) == lease_value(fence, true);
         if (is)
-                (void)map_remove_u64(shared->leases, id);
-        is = is && map_add_u64(shared->leases, id, lease_value(fence, false), NULL) == 0;
+                put_lease(shared, id, fence, false);
         pthread_mutex_unlock(&shared->lock);
         return is;
-}
-
-int store_lease_take(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e) {
-        uint64_t fence;
-        int r = store_lease_prepare(s, id, &fence, ret_holder, e);
-
-        if (r == 1 && !store_lease_confirm(s, id, fence))
-                return moved(id, e);
-        return r;
 }
 
 static int drop_once(struct store *s, uint64_t id, uint64_t machine, struct err *e) {

@@ -33,7 +33,10 @@
 const int pg_schema_version = VERSION;
 
 const char *const pg_migrations[VERSION] = {
-        [1] = PG_SECRET PG_ADD("address") PG_ADD("host") PG_ADD("socket"),
+        /* The first of version 1 had an address, always empty, and `draining`; nothing used either. */
+        [1] = PG_SECRET
+        "ALTER TABLE machine DROP COLUMN IF EXISTS address, DROP COLUMN IF EXISTS draining;" PG_ADD(
+                "address") PG_ADD("host") PG_ADD("socket"),
 };
 
 const char pg_tables[] =

@@ -77,7 +77,7 @@ enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFL
 /* Of a register that several daemons share; of a file STORE_LEASE_HELD. */
 enum store_lease {
         STORE_LEASE_HELD, /* by this machine */
-        STORE_LEASE_FREE, /* nobody holds it, as far as this machine knows: store_lease_take() */
+        STORE_LEASE_FREE, /* nobody holds it, as far as this machine knows: store_lease_prepare() */
         STORE_LEASE_ELSEWHERE /* another machine holds it, or did when it was last seen */
 };
 
@@ -206,25 +206,22 @@ int store_look_server(struct store **ret, const struct store_server *o, struct e
 /* Now, in microseconds since 1970, by the clock that is the same for all who share the register. */
 uint64_t store_now_usec(struct store *s);
 /* Take a conversation that nobody else holds, or whose holder has given no sign of life for lease_usec. 0: it was held here,
- * and what is known of it is right; 1: it is held here from now on, and is to be read anew. -ERR_MOVED: another
+ * and what is known of it is right; 1: it was taken, and nothing here can change it until store_lease_confirm() with *ret_fence. -ERR_MOVED: another
  * machine holds it, and has been asked for it: *ret_holder (may be NULL) is filled; -ERR_NOT_FOUND. Of a file always 0. */
 enum { STORE_MACHINE_MAX = 64, STORE_ADDRESS_MAX = 256 };
 struct store_holder { /* of a conversation that another machine has */
         char name[STORE_MACHINE_MAX + 1];
         char address[STORE_ADDRESS_MAX + 1]; /* unix:PATH, if it is on this host; or empty */
 };
-int store_lease_take(struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e);
-/* The same in two steps, for whoever may have it in RAM from an earlier lease. 1: it was taken, and nothing here can change it until
- * store_lease_confirm() with this *ret_fence. */
 int store_lease_prepare(struct store *s, uint64_t id, uint64_t *ret_fence,
         struct store_holder *ret_holder, struct err *e);
-/* Nothing of an earlier lease is in RAM. False: it was lost, or taken once more, meanwhile. No waiting; any thread. */
+/* Nothing of an earlier lease is in RAM, so it is held here, to be read anew. False: it was lost, or taken once more, meanwhile. No waiting; any thread. */
 bool store_lease_confirm(struct store *s, uint64_t id, uint64_t fence);
 /* What the other machines say, on a thread of the store: short, and without a call of the store. */
 struct store_listener {
         /* Machine @machine wants conversation @id: store_lease_drop() as soon as nobody needs it here. It asks again. */
         void (*wanted)(void *arg, uint64_t id, uint64_t machine);
-        /* A conversation that this machine wanted was given up: try store_lease_take() once more. */
+        /* A conversation that this machine wanted was given up: try store_lease_prepare() once more. */
         void (*given)(void *arg);
         /* Overrides of limits may be other ones (store_overrides()): another machine has changed them, or has perhaps. */
         void (*limits)(void *arg);

@@ -143,8 +143,19 @@ static inline int call_carry(struct store *s, uint64_t id, struct err *e) {
         return r;
 }
 
+/* For who has nothing of it in RAM. */
+static inline int lease_take(
+        struct store *s, uint64_t id, struct store_holder *ret_holder, struct err *e) {
+        uint64_t fence;
+        int r = store_lease_prepare(s, id, &fence, ret_holder, e);
+
+        return r == 1 && !store_lease_confirm(s, id, fence)
+                       ? err_set(e, ERR_MOVED, "it was lost meanwhile")
+                       : r;
+}
+
 static inline int call_take(struct store *s, uint64_t id, struct err *e) {
-        return store_lease_take(s, id, NULL, e);
+        return lease_take(s, id, NULL, e);
 }
 
 static inline int call_delete(struct store *s, uint64_t id, struct err *e) {

@@ -214,10 +214,10 @@ static void test_elsewhere(void **state) {
         expect_lease(f, f->s, id, STORE_LEASE_HELD, "one");
         expect_lease(f, other, id, STORE_LEASE_ELSEWHERE, "one");
         expect_moved(f, other, id);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), -ERR_MOVED);
-        assert_int_equal(store_lease_take(other, id + 1, NULL, &f->e), -ERR_NOT_FOUND);
-        assert_int_equal(store_lease_take(other, UINT64_MAX, NULL, &f->e), -ERR_NOT_FOUND);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 0);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), -ERR_MOVED);
+        assert_int_equal(lease_take(other, id + 1, NULL, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(lease_take(other, UINT64_MAX, NULL, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), 0);
         say(f, f->s, id);
         store_free(other);
         expect_lease(f, f->s, id, STORE_LEASE_HELD, "one");
@@ -231,19 +231,19 @@ static void test_given_up(void **state) {
         assert_int_equal(store_lease_drop(f->s, id, 0, &f->e), 0);
         expect_lease(f, f->s, id, STORE_LEASE_FREE, NULL);
         expect_lease(f, other, id, STORE_LEASE_FREE, NULL);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 0);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 0);
         expect_lease(f, other, id, STORE_LEASE_HELD, "two");
         expect_lease(f, f->s, id, STORE_LEASE_ELSEWHERE, "two");
         say(f, other, id);
         expect_moved(f, f->s, id);
         expect_moved(f, f->s, id);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), -ERR_MOVED);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), -ERR_MOVED);
         expect_moved(f, f->s, id);
         /* An orderly end gives up all that is held. */
         store_free(other);
         expect_lease(f, f->s, id, STORE_LEASE_FREE, NULL);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), 1);
         expect_turns(f, f->s, id, N_TURNS + 1);
         say(f, f->s, id);
         expect_turns(f, f->s, id, N_TURNS + 2);
@@ -264,9 +264,9 @@ static void test_taken_by_a_change(void **state) {
         /* Not by one who has given it up: that one is to read it anew. */
         expect_moved(f, other, id);
         expect_moved(f, f->s, id);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), 1);
         assert_int_equal(call_delete(f->s, id, &f->e), 0);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), -ERR_NOT_FOUND);
         store_free(other);
         assert_int_equal(fixture_count(f, "SELECT count(*) FROM record"), 0);
 }
@@ -289,7 +289,7 @@ static void test_own_of_an_earlier_life(void **state) {
         fixture_open(f);
         expect_lease(f, other, crashed, STORE_LEASE_ELSEWHERE, "one");
         expect_lease(f, f->s, crashed, STORE_LEASE_FREE, "one");
-        assert_int_equal(store_lease_take(f->s, crashed, NULL, &f->e), 1);
+        assert_int_equal(lease_take(f->s, crashed, NULL, &f->e), 1);
         say(f, f->s, crashed);
         store_free(other);
 }
@@ -334,7 +334,7 @@ static void test_fence_is_compared(void **state) {
 
         fixture_sql(f, "UPDATE conversation SET fence = fence + 2");
         assert_int_equal(call_append(f->s, id, &f->e), -ERR_MOVED);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), 1);
         assert_int_equal(call_append(f->s, id, &f->e), 0);
 }
 
@@ -422,17 +422,17 @@ static void test_asked_for(void **state) {
         store_listen(f->s, &listener);
         store_listen(other, &listener);
         for (unsigned i = 0; i < 2; i++) {
-                assert_int_equal(store_lease_take(other, id, NULL, &f->e), -ERR_MOVED);
+                assert_int_equal(lease_take(other, id, NULL, &f->e), -ERR_MOVED);
                 wait_for(x.wanted);
                 assert_int_equal(x.id, id);
                 assert_int_equal(x.machine, machine_number(f, "two"));
         }
         assert_int_equal(store_lease_drop(f->s, id, x.machine, &f->e), 0);
         wait_for(x.given);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 1);
         say(f, other, id);
         /* The other way round. */
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), -ERR_MOVED);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), -ERR_MOVED);
         wait_for(x.wanted);
         assert_int_equal(x.machine, machine_number(f, "one"));
         store_listen(f->s, NULL);
@@ -472,12 +472,12 @@ static void test_fenced(void **state) {
         struct store_conv c;
 
         silence(f, "one", LEASE / 2);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), -ERR_MOVED);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), -ERR_MOVED);
         silence(f, "one", LEASE * 2);
         /* A change alone takes nothing away from anybody. */
         expect_moved(f, other, id);
         say(f, f->s, id);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 1);
         say(f, other, id);
         assert_int_equal(store_conv_get(other, 7, id, NULL, &c, &f->e), 0);
         revision = c.revision;
@@ -485,7 +485,7 @@ static void test_fenced(void **state) {
         expect_moved(f, f->s, id);
         expect_moved(f, f->s, id);
         /* The new holder lives. */
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), -ERR_MOVED);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), -ERR_MOVED);
         assert_int_equal(store_conv_get(f->s, 7, id, NULL, &c, &f->e), 0);
         assert_true(c.revision == revision && c.n_turns == N_TURNS + 2);
         say(f, other, id);
@@ -493,7 +493,7 @@ static void test_fenced(void **state) {
         /* What was lost stays so, though nobody holds it, until it is taken: it may be another by now. */
         store_free(other);
         expect_moved(f, f->s, id);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), 1);
         say(f, f->s, id);
         expect_turns(f, f->s, id, N_TURNS + 4);
         fixture_expect_sound(f);
@@ -507,7 +507,7 @@ static void test_take_waits(void **state) {
 
         silence(f, "one", LEASE * 2);
         block(&b, f, "SELECT 1 FROM conversation FOR UPDATE", 1, "COMMIT");
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 1);
         expect_blocked(&b);
         say(f, other, id);
         expect_moved(f, f->s, id);
@@ -545,7 +545,7 @@ static void test_take_waits_for_a_transaction(void **state) {
         block(&first, f, "SELECT 1", 1, "COMMIT");
         assert_int_equal(pthread_create(&x.thread, NULL, append_there, &x), 0);
         pthread_join(first.thread, NULL);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 1);
         pthread_join(x.thread, NULL);
         assert_int_equal(x.r, 0);
         PQfinish(first.conn);
@@ -570,11 +570,11 @@ static void test_copied_identity(void **state) {
         assert_int_equal(call_append(f->s, id, &f->e), -ERR_STATE);
         assert_non_null(strstr(f->e.msg, "'one'"));
         assert_int_equal(call_append(f->s, id, &f->e), -ERR_STATE);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), -ERR_STATE);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), -ERR_STATE);
         assert_true(everything(f) == before);
         expect_turns(f, f->s, id, N_TURNS);
         say(f, copy, id);
-        assert_int_equal(store_lease_take(copy, id, NULL, &f->e), 0);
+        assert_int_equal(lease_take(copy, id, NULL, &f->e), 0);
         /* Its end gives up nothing. */
         f->s = store_free(f->s);
         expect_lease(f, copy, id, STORE_LEASE_HELD, "one");
@@ -727,7 +727,7 @@ static void test_always_broken(void **state) {
 
         assert_int_equal(open_at(f, f->uri, "two", SMALL_WAIT, &other), 0);
         assert_int_equal(store_lease_drop(f->s, id, 0, &f->e), 0);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 1);
         before = everything(f);
         for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
                 break_turns(f, list[i], 1000000000, i == 0);
@@ -795,9 +795,9 @@ static void test_take_disturbed(void **state) {
         for (int fault = PG_PROXY_LOSE_ANSWER; fault <= PG_PROXY_LOSE_COMMIT; fault++) {
                 assert_int_equal(store_lease_drop(f->s, id, 0, &f->e), 0);
                 pg_proxy_arm(&proxy, (enum pg_proxy_fault)fault, false);
-                assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 1);
+                assert_int_equal(lease_take(f->s, id, NULL, &f->e), 1);
                 expect_lease(f, f->s, id, STORE_LEASE_HELD, "one");
-                assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 0);
+                assert_int_equal(lease_take(f->s, id, NULL, &f->e), 0);
                 say(f, f->s, id);
         }
         assert_int_equal(atomic_load(&proxy.n_faults), 2);
@@ -878,8 +878,8 @@ static void cut_off(struct fixture *f, struct store *s, uint64_t id, enum pg_pro
 static void expect_found_out(struct fixture *f, struct store *s, uint64_t id, uint32_t n_turns) {
         assert_int_equal(when_back(call_append, s, id, &f->e), -ERR_MOVED);
         expect_moved(f, s, id);
-        assert_int_equal(store_lease_take(s, id, NULL, &f->e), 1);
-        assert_int_equal(store_lease_take(s, id, NULL, &f->e), 0);
+        assert_int_equal(lease_take(s, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(s, id, NULL, &f->e), 0);
         expect_turns(f, s, id, n_turns);
         say(f, s, id);
         expect_turns(f, s, id, n_turns + 1);
@@ -897,7 +897,7 @@ static void test_nobody_knows(void **state) {
                 assert_int_equal(open_at(f, proxy.uri, i ? "two" : "three", SMALL_WAIT, &s[i]), 0);
                 id[i] = make_conv(f, 7, i ? "a" : "b");
                 assert_int_equal(store_lease_drop(f->s, id[i], 0, &f->e), 0);
-                assert_int_equal(store_lease_take(s[i], id[i], NULL, &f->e), 1);
+                assert_int_equal(lease_take(s[i], id[i], NULL, &f->e), 1);
         }
         cut_off(f, s[0], id[0], PG_PROXY_LOSE_ANSWER);
         pg_proxy_heal(&proxy);
@@ -923,7 +923,7 @@ static void test_stall(void **state) {
         assert_int_equal(open_at(f, uri, "two", SMALL_WAIT, &s), 0);
         id = make_conv(f, 7, "talk");
         assert_int_equal(store_lease_drop(f->s, id, 0, &f->e), 0);
-        assert_int_equal(store_lease_take(s, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(s, id, NULL, &f->e), 1);
         pg_proxy_stall(&proxy);
         assert_int_equal(call_append(s, id, &f->e), -ERR_UNAVAILABLE);
         /* From now on calls fail at once, but for one each second that tries. */
@@ -985,7 +985,7 @@ static void get_ids(struct fixture *f, uint64_t id, uint64_t ids[N_LINKED]) {
 /* The other machine takes the conversation, and makes the call. */
 static void change_there(struct fixture *f, struct store *other, uint64_t id, call_fn *fn) {
         assert_int_equal(store_lease_drop(f->s, id, 0, &f->e), 0);
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 1);
         assert_int_equal(fn(other, id, &f->e), 0);
 }
 
@@ -1040,7 +1040,7 @@ static void test_memory_of_both(void **state) {
         expect_sound(f->s);
         expect_sound(other);
         assert_int_equal(store_lease_drop(other, id, 0, &f->e), 0);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), 1);
         assert_int_equal(call_carry(f->s, id, &f->e), 0);
         expect_links(f, f->s, id, 0);
         expect_links(f, other, id, 0);
@@ -1082,7 +1082,7 @@ static int change_some(struct working *w, uint64_t id, unsigned round) {
 /* Take it if it is free, change it, and give it up. */
 static void work_on(struct working *w, unsigned i, unsigned round) {
         uint64_t id = w->ids[i];
-        int r = store_lease_take(w->s, id, NULL, &w->e);
+        int r = lease_take(w->s, id, NULL, &w->e);
 
         if (r == -ERR_MOVED)
                 return;

@@ -26,7 +26,7 @@ static struct store *join(struct fixture *f, const char *machine, const char *ad
 static struct store_holder holder_of(struct store *s, uint64_t id, struct err *e) {
         struct store_holder holder = {};
 
-        assert_int_equal(store_lease_take(s, id, &holder, e), -ERR_MOVED);
+        assert_int_equal(lease_take(s, id, &holder, e), -ERR_MOVED);
         return holder;
 }
 
@@ -38,7 +38,7 @@ static void test_holder(void **state) {
         uint64_t id;
         FILE *socket;
 
-        /* Of an open file here any path that is there will do. */
+        /* It is only looked whether the path is there, so a plain file will do. */
         snprintf(path, sizeof(path), "/tmp/confab-test-told-%d", (int)getpid());
         socket = fopen(path, "w");
         assert_non_null(socket);
@@ -47,7 +47,7 @@ static void test_holder(void **state) {
         here = join(f, "three", NULL, NULL, "this kernel");
         id = make_conv(f, 7, "talk");
         assert_int_equal(store_lease_drop(f->s, id, 0, &f->e), 0);
-        assert_int_equal(store_lease_take(there, id, &holder, &f->e), 1);
+        assert_int_equal(lease_take(there, id, &holder, &f->e), 1);
         /* On the same kernel by its socket, if that is there; from elsewhere by its address. */
         holder = holder_of(here, id, &f->e);
         assert_string_equal(holder.name, "the second");
@@ -61,7 +61,7 @@ static void test_holder(void **state) {
         /* One that is nowhere: after a start without these. */
         store_free(there);
         there = join(f, "two", NULL, NULL, NULL);
-        assert_int_equal(store_lease_take(there, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(there, id, NULL, &f->e), 1);
         holder = holder_of(here, id, &f->e);
         assert_string_equal(holder.name, "the second");
         assert_string_equal(holder.address, "");
@@ -170,8 +170,8 @@ static void test_limits(void **state) {
         close(fds[1]);
 }
 
-/* Version 1 had no secrets and no addresses. What was there stays. */
-static void test_open_older_version(void **state) {
+/* Version 1 had no secrets and no addresses, or (the first of them) one that was always empty. What was there stays. */
+static void open_older_version(void **state, const char *columns) {
         struct fixture *f = *state;
         uint64_t c = fixture_conv(f, 7, "kept");
         uint8_t secret[STORE_SECRET_SIZE];
@@ -182,10 +182,21 @@ static void test_open_older_version(void **state) {
         (void)fixture_ask_server(f,
                 "DROP TABLE secret; ALTER TABLE machine DROP address, DROP host, DROP socket; "
                 "UPDATE confab SET version = 1");
+        (void)fixture_ask_server(f, columns);
         assert_int_equal(fixture_open_machine(f, "two", 3600000000, &other), 0);
         assert_int_equal(store_secret(other, 7, secret, &f->e), 0);
         assert_int_equal(store_conv_get(other, 7, c, NULL, &got, &f->e), 0);
         store_free(other);
+}
+
+static void test_open_older_version(void **state) {
+        open_older_version(state, "SELECT 0");
+}
+
+static void test_open_first_version(void **state) {
+        open_older_version(state,
+                "ALTER TABLE machine ADD address text COLLATE \"C\" NOT NULL DEFAULT '', "
+                "ADD draining boolean NOT NULL DEFAULT false");
 }
 
 /* Whoever held a conversation has turns of it in RAM, and gives the child these: so not when others may have changed it. */
@@ -197,7 +208,7 @@ static void test_fork_of_what_was_lost(void **state) {
         int r;
 
         (void)fixture_ask_server(f, "UPDATE machine SET seen_usec = 0 WHERE id = 'one'");
-        assert_int_equal(store_lease_take(other, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(other, id, NULL, &f->e), 1);
         assert_int_equal(call_append(other, id, &f->e), 0);
         for (int i = 0; i < 2; i++) { /* also when it knows */
                 r = store_conv_fork(f->s, id, N_TURNS, NULL, NULL, &child, &f->e);
@@ -205,7 +216,7 @@ static void test_fork_of_what_was_lost(void **state) {
         }
         assert_int_equal(fixture_count(f, "SELECT count(*) FROM conversation"), 1);
         assert_int_equal(store_lease_drop(other, id, 0, &f->e), 0);
-        assert_int_equal(store_lease_take(f->s, id, NULL, &f->e), 1);
+        assert_int_equal(lease_take(f->s, id, NULL, &f->e), 1);
         assert_int_equal(store_conv_fork(f->s, id, N_TURNS, NULL, NULL, &child, &f->e), 0);
         assert_true(child.parent == id);
         store_free(other);
@@ -219,6 +230,7 @@ int main(void) {
                 store_test(test_clock),
                 store_test(test_limits),
                 store_test(test_open_older_version),
+                store_test(test_open_first_version),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
