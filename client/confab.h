@@ -67,7 +67,7 @@ struct confab_error {
         char message[280]; /* one sentence, without a period */
         bool retry;        /* the same request may succeed later */
         /* With CONFAB_MOVED, as far as they are known: the machine that has the conversation, and where it is reached:
-         * https://HOST[:PORT], of a gateway; unix:PATH, of its daemon, if that is on this host. Else empty. */
+         * https://HOST[:PORT] (on the loopback http://), of a gateway; unix:PATH, of its daemon, if that is on this host. Else empty. */
         char machine[72];
         char address[264];
 };

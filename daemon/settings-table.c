@@ -66,8 +66,8 @@ const struct setting settings_table[] = {
                 .help = "With remote: the user of that server. None: its default user."},
         {"remote-password-file", SETTING_TEXT, AT(remote_password_file), .metavar = "FILE",
                 .help = "With remote: the first line of this file is the password. It belongs to "
-                        "root or the user whom confabd runs as, and nobody else may read it; it "
-                        "is read at the start. A credential of the service will do."},
+                        "the user whom confabd runs as, and nobody else may read it; it is read "
+                        "at the start. A credential of the service will do."},
         {"remote-ca-file", SETTING_TEXT, AT(remote_ca_file), .metavar = "FILE",
                 .help = "With remote = rediss://...: certificates (PEM) of those whose signature "
                         "is trusted. None: those whom the system trusts."},

@@ -33,8 +33,8 @@ class ConfabError(Exception):
     code: a stable word for programs, see above and docs/protocol.md.
     message: one sentence for people, without a period.
     retry: the same request may succeed later without anybody changing it.
-    machine, address: with MOVED, as far as they are known: who has the conversation, and where that is reached, 'https://HOST[:PORT]' of
-        a gateway, or 'unix:PATH' of a daemon on this host; else empty.
+    machine, address: with MOVED, as far as they are known: who has the conversation, and where that is reached, 'https://HOST[:PORT]'
+        (on the loopback 'http://') of a gateway, or 'unix:PATH' of a daemon on this host; else empty.
     """
 
     def __init__(self, code: str, message: str, retry: bool = False, machine: str = '', address: str = '') -> None:

@@ -16,8 +16,8 @@
  *    names: whoever reads it makes each name anew, from his own tokens.
  * 4. A closed conversation's blocks are removed there, but for those that other conversations of the owner link on some machine's disk.
  *    What is missed (a server that is away, a crash) ends by itself: every value has a time to live, which touching it begins anew.
- * 5. Nothing waits for the remote store but the request that wants memory from it, and that no longer than computing would take
- *    (memory/fetch.c). Its calls are made on threads of their own (io/workers.c, rule 7).
+ * 5. Nothing waits for the remote store but the request that wants memory from it, and that no longer than twice what computing
+ *    would take for finding it, and as long for reading it (memory/fetch.c). Its calls are made on threads of their own (io/workers.c, rule 7).
  * 6. After a failure it is left alone for a while, longer each time.
  */
 #include <stdatomic.h>
