@@ -4,7 +4,6 @@ import contextlib
 import mmap
 import os
 import signal
-import socket
 import struct
 import subprocess
 import threading
@@ -232,13 +231,7 @@ class Node(Process):
         self.spawn([redis.find(), *(word for key, value in settings.items() for word in (f'--{key}', str(value)))])
 
     def command(self, *words):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
-            s.connect(f'{self.folder}/socket')
-            with s.makefile('rb') as f:
-                parts = [str(word).encode() for word in words]
-                s.sendall(b'*%d\r\n' % len(parts) + b''.join(b'$%d\r\n%s\r\n' % (len(part), part) for part in parts))
-                return redis.read_reply(f)
+        return redis.ask(f'{self.folder}/socket', words, timeout=10)
 
     def answers(self):
         try:

@@ -95,6 +95,43 @@ def await_end(pid, done=None):
         os.close(handle)
 
 
+def environment(folder):
+    return {'PATH': os.environ.get('PATH', os.defpath), 'HOME': folder, 'LC_ALL': 'C', 'TZ': 'UTC'}
+
+
+def spawn(path, argv, output, folder):
+    """A program that ends with the keeper; what it says goes to the end of the file."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.setsid()
+            os.dup2(os.open('/dev/null', os.O_RDONLY), 0)
+            os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 1)
+            os.dup2(1, 2)
+            os.execve(path, argv, environment(folder))
+        finally:
+            os._exit(127)
+    return pid
+
+
+def said(path, start=0):
+    with open(path, encoding='utf-8', errors='replace') as f:
+        f.seek(start)
+        return f.read()
+
+
+def run(path, argv, folder):
+    """Runs a program to its end."""
+    output = os.path.join(folder, 'output')
+    status = await_end(spawn(path, argv, output, folder))
+    words = said(output)
+    os.remove(output)
+    if status:
+        raise Failed(f'{argv[0]} ended with status {status}: {words}')
+
+
 class Keeper:
     def __init__(self, binaries):
         self.binaries = binaries
@@ -102,28 +139,12 @@ class Keeper:
         self.folder = tempfile.mkdtemp(prefix='confab-pg-', dir=base if len(base) + 20 < MAX_FOLDER else '/tmp')
         self.data = os.path.join(self.folder, 'data')
         self.postmaster = None
-        self.environment = {'PATH': os.environ.get('PATH', os.defpath), 'HOME': self.folder, 'LC_ALL': 'C', 'TZ': 'UTC'}
 
     def spawn(self, argv, output):
-        path = os.path.join(self.binaries, argv[0])
-        pid = os.fork()
-        if pid == 0:
-            try:
-                LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-                signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-                os.setsid()
-                os.dup2(os.open('/dev/null', os.O_RDONLY), 0)
-                os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 1)
-                os.dup2(1, 2)
-                os.execve(path, argv, self.environment)
-            finally:
-                os._exit(127)
-        return pid
+        return spawn(os.path.join(self.binaries, argv[0]), argv, output, self.folder)
 
     def said(self, name, start=0):
-        with open(os.path.join(self.folder, name), encoding='utf-8', errors='replace') as f:
-            f.seek(start)
-            return f.read()
+        return said(os.path.join(self.folder, name), start)
 
     def alive(self):
         if self.postmaster is None:
@@ -133,12 +154,7 @@ class Keeper:
     # Requests.
 
     def run(self, argv):
-        """Runs a program to its end."""
-        output = os.path.join(self.folder, 'output')
-        status = await_end(self.spawn(argv, output))
-        if status:
-            raise Failed(f'{argv[0]} ended with status {status}: {self.said("output")}')
-        os.remove(output)
+        run(os.path.join(self.binaries, argv[0]), argv, self.folder)
 
     def write(self, name, text):
         with open(os.path.join(self.data, name), 'w', encoding='utf-8') as f:
@@ -205,6 +221,10 @@ class Keeper:
     def resume(self):
         send(reversed(descendants()), signal.SIGCONT)
 
+    def end(self):
+        self.kill()
+        shutil.rmtree(self.folder)
+
 
 def serve(keeper):
     """Requests from the standard input: a line each, with one as the answer."""
@@ -217,25 +237,29 @@ def serve(keeper):
         print(json.dumps(answer), flush=True)
 
 
-def main(binaries, *user):
-    os.chdir('/') # PostgreSQL complains of a folder that it can't read
+def keep(make):
+    """A keeper's life."""
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
-    if user:
-        uid, gid = map(int, user)
-        os.setgroups([])
-        os.setresgid(gid, gid, gid)
-        os.setresuid(uid, uid, uid)
     for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
         signal.signal(number, lambda *_: sys.exit(1))
-    keeper = Keeper(binaries)
+    keeper = make()
     try:
         print(json.dumps({'value': keeper.folder}), flush=True)
         serve(keeper)
     except (Gone, BrokenPipeError):
         pass
     finally:
-        keeper.kill()
-        shutil.rmtree(keeper.folder)
+        keeper.end()
+
+
+def main(binaries, *user):
+    os.chdir('/') # PostgreSQL complains of a folder that it can't read
+    if user:
+        uid, gid = map(int, user)
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    keep(lambda: Keeper(binaries))
 
 
 if __name__ == '__main__':

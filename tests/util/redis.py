@@ -88,6 +88,19 @@ class Servers:
         self.keeper.close()
 
 
+def ask(path, *commands, timeout=LIMIT):
+    """Runs commands at the socket of a server: the answer of the last one."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(timeout)
+        s.connect(path)
+        with s.makefile('rb') as f:
+            for command in commands:
+                parts = [word if isinstance(word, bytes) else str(word).encode() for word in command]
+                s.sendall(b'*%d\r\n' % len(parts) + b''.join(b'$%d\r\n%s\r\n' % (len(part), part) for part in parts))
+                answer = read_reply(f)
+    return answer
+
+
 class Redis:
     """A server, which runs when this returns.
 
@@ -175,15 +188,7 @@ class Redis:
 
     def command(self, *words, timeout=LIMIT):
         """Runs one command. Its answer: bytes, an integer, None or a list; an error raises RedisError."""
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(timeout)
-            s.connect(self.socket)
-            with s.makefile('rb') as f:
-                for command in ([('AUTH', self.password)] if self.password else []) + [words]:
-                    parts = [word if isinstance(word, bytes) else str(word).encode() for word in command]
-                    s.sendall(b'*%d\r\n' % len(parts) + b''.join(b'$%d\r\n%s\r\n' % (len(part), part) for part in parts))
-                    answer = read_reply(f)
-        return answer
+        return ask(self.socket, *([('AUTH', self.password)] if self.password else []), words, timeout=timeout)
 
     def log(self):
         with open(self.path(f'{self.name}.log'), encoding='utf-8', errors='replace') as f:

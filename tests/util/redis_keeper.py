@@ -9,8 +9,6 @@ servers or because the test has died, the keeper kills them, removes the folder 
 killed, the kernel kills the servers; only the folder stays.
 """
 import contextlib
-import ctypes
-import json
 import os
 import shutil
 import signal
@@ -21,9 +19,7 @@ import tempfile
 # Run with -I, so that what a user has put beside a test is not taken for a module.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-from postgres_keeper import LIMIT, MAX_FOLDER, PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, Failed, Gone, await_end, halt, send, serve
-
-LIBC = ctypes.CDLL(None, use_errno=True)
+from postgres_keeper import LIMIT, MAX_FOLDER, Failed, await_end, halt, keep, run, said, send, spawn
 
 
 class Keeper:
@@ -31,22 +27,6 @@ class Keeper:
         base = tempfile.gettempdir()
         self.folder = tempfile.mkdtemp(prefix='confab-redis-', dir=base if len(base) + 20 < MAX_FOLDER else '/tmp')
         self.pids = {}
-
-    def spawn(self, argv, output):
-        pid = os.fork()
-        if pid == 0:
-            try:
-                LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-                signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-                os.setsid()
-                os.chdir(self.folder)
-                os.dup2(os.open('/dev/null', os.O_RDONLY), 0)
-                os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 1)
-                os.dup2(1, 2)
-                os.execve(argv[0], argv, {'PATH': os.environ.get('PATH', os.defpath), 'HOME': self.folder, 'LC_ALL': 'C', 'TZ': 'UTC'})
-            finally:
-                os._exit(127)
-        return pid
 
     def answers(self, path):
         """Whether a server takes commands at the socket."""
@@ -73,13 +53,11 @@ class Keeper:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
         start = os.path.getsize(log) if os.path.exists(log) else 0
-        pid = self.pids[name] = self.spawn(argv, log)
+        pid = self.pids[name] = spawn(argv[0], argv, log, self.folder)
         status = await_end(pid, lambda: self.answers(path))
         if status is not None:
             del self.pids[name]
-            with open(log, encoding='utf-8', errors='replace') as f:
-                f.seek(start)
-                raise Failed(f'the server {name} did not start: status {status}: {f.read()}')
+            raise Failed(f'the server {name} did not start: status {status}: {said(log, start)}')
         return pid
 
     def kill(self, name):
@@ -95,12 +73,7 @@ class Keeper:
         send([self.running(name)], signal.SIGCONT)
 
     def run(self, argv):
-        """Runs a program to its end."""
-        output = os.path.join(self.folder, 'output')
-        status = await_end(self.spawn(argv, output))
-        if status:
-            with open(output, encoding='utf-8', errors='replace') as f:
-                raise Failed(f'{argv[0]} ended with status {status}: {f.read()}')
+        run(argv[0], argv, self.folder)
 
     def end(self):
         for pid in self.pids.values():
@@ -111,20 +84,6 @@ class Keeper:
         shutil.rmtree(self.folder)
 
 
-def main():
-    os.chdir('/')
-    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-        signal.signal(number, lambda *_: sys.exit(1))
-    keeper = Keeper()
-    try:
-        print(json.dumps({'value': keeper.folder}), flush=True)
-        serve(keeper)
-    except (Gone, BrokenPipeError):
-        pass
-    finally:
-        keeper.end()
-
-
 if __name__ == '__main__':
-    main()
+    os.chdir('/')
+    keep(Keeper)
