@@ -68,8 +68,7 @@ int __wrap_sched_queue(struct engine *engine, struct request *request, struct er
                 fair.seen[q.handle] = (struct fair_seen){.seq = q.seq,
                         .owner = q.owner,
                         .background = q.background,
-                        .queued = fair.step,
-                        .queued_at = fair.now};
+                        .queued = fair.step};
         pthread_cond_broadcast(&fair.cond);
         pthread_mutex_unlock(&fair.lock);
         return __real_sched_queue(engine, request, e);
@@ -107,7 +106,10 @@ static void watch(const struct model_token *batch, size_t n) {
 
                 if (!s)
                         continue;
-                s->first = s->first ? s->first : fair.step;
+                if (!s->first) {
+                        s->first = fair.step;
+                        s->first_at = fair.now;
+                }
                 s->last = fair.step;
                 s->tokens++;
                 a += s->owner == UID_A;

@@ -34,7 +34,7 @@ struct fair_seen {
         uint64_t queued, first, last; /* steps: when it was queued; first and last token */
         uint64_t stored;              /* the last step before its input was durable */
         uint64_t tokens;
-        uint64_t queued_at, last_at; /* made-up time: when it was queued; after its last token */
+        uint64_t first_at, last_at; /* made-up time: before its first token; after its last one */
 };
 struct fair {
         pthread_mutex_t lock;

@@ -135,8 +135,8 @@ static void beside_prompt(
         erig_wait(r, &B);
         pthread_mutex_lock(&fair.lock);
         *ret_interval = fair.longest;
-        /* the engine goes on with the reply while this thread comes and goes */
-        *ret_prompt = fair.seen[q.handle].last_at - fair.seen[q.handle].queued_at;
+        /* not from when it was queued: the engine goes on with the reply while other threads look for its memory */
+        *ret_prompt = fair.seen[q.handle].last_at - fair.seen[q.handle].first_at;
         pthread_mutex_unlock(&fair.lock);
         assert_false(A[0].final);
         engine_cancel(r->en, fair_handles[0]);
