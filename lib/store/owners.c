@@ -1,36 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who has what: owners one after the other, and the conversations of one in pages.
+ * Who has what: owners one after the other, the conversations of one in pages, and those that have memory on this disk.
  *
  * An administrator's look at all users may take long where there are many. So it is a walk of many short calls, each a
  * reading transaction of its own over a few rows of an index: other readers get in between, and what changes meanwhile is
  * counted as it was or as it is.
  */
+#include "base/util.h"
 #include "store/store-private.h"
 
-int store_owner_next(struct store *s, uint64_t from, uint64_t *ret, struct err *e) {
+/* The number in the first row of @statement, of which @n is the parameter. 1; 0: there is no row. */
+static int first_number(struct store *s, enum store_stmt statement, uint64_t n, uint64_t most,
+        uint64_t *ret, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         _query_ q = {};
-        uint64_t owner;
-        int r;
+        uint64_t found;
+        int r = read_begin(&s, &reading, e);
 
-        if (from > OWNER_MAX)
-                return 0;
-        r = read_begin(&s, &reading, e);
         if (r == 0)
-                r = query_begin(&q, s, STMT_OWNER_NEXT, e);
+                r = query_begin(&q, s, statement, e);
         if (r < 0)
                 return r;
-        query_bind_u64(&q, from);
+        query_bind_u64(&q, n);
         r = query_step(&q, e);
         if (r <= 0)
                 return r;
-        owner = query_number(&q, 0, OWNER_MAX);
+        found = query_number(&q, 0, most);
         r = query_check(&q, e);
         if (r < 0)
                 return r;
-        *ret = owner;
+        *ret = found;
         return 1;
+}
+
+int store_owner_next(struct store *s, uint64_t from, uint64_t *ret, struct err *e) {
+        return from > OWNER_MAX ? 0 : first_number(s, STMT_OWNER_NEXT, from, OWNER_MAX, ret, e);
+}
+
+int store_on_disk_before(struct store *s, uint64_t before, uint64_t *ret, struct err *e) {
+        return first_number(
+                s, STMT_ON_DISK_BEFORE, MIN(before, (uint64_t)INT64_MAX), INT64_MAX, ret, e);
 }
 
 static void take_owned(struct query *q, void *out) {

@@ -234,6 +234,8 @@ const char *const pg_stmt_sql[STMT_N] = {
                 "LIMIT ?5",
         [STMT_RECLAIM_CONVS] = RECLAIMED "AND c.uid = ?4 ORDER BY c.updated_usec, c.id LIMIT 64",
         [STMT_RECLAIM_CONVS_ANY] = RECLAIMED "ORDER BY c.updated_usec, c.id LIMIT 64",
+        [STMT_ON_DISK_BEFORE] = "SELECT conversation FROM on_disk WHERE " MINE
+                                " AND conversation < ? ORDER BY conversation DESC LIMIT 1",
         [STMT_RECLAIM_RECORDS] =
                 "SELECT id FROM record WHERE uid = ? AND " MINE " ORDER BY block DESC, id DESC",
 

@@ -396,6 +396,9 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_OWNER_NEXT] = "SELECT uid FROM conversation WHERE uid >= ? ORDER BY uid LIMIT 1",
         [STMT_OWNER_CONVS] = "SELECT id, n_tokens, updated_usec FROM conversation "
                              "WHERE uid = ? AND id > ? ORDER BY id LIMIT ?",
+        /* Along the table: SQLite would rather sort all that are on disk, each time. */
+        [STMT_ON_DISK_BEFORE] = "SELECT id FROM conversation NOT INDEXED WHERE id < ? "
+                                "AND on_disk = 1 ORDER BY id DESC LIMIT 1",
         [STMT_QUOTA_LIST] = "SELECT kind, number, label, name, value FROM quota "
                             "ORDER BY kind, number, label, name",
         [STMT_QUOTA_COUNT] = "SELECT count(*) FROM quota",

@@ -166,6 +166,7 @@ enum store_stmt {
         STMT_TENANT_REMOVE,
         STMT_OWNER_NEXT,
         STMT_OWNER_CONVS,
+        STMT_ON_DISK_BEFORE,
         STMT_QUOTA_LIST,
         STMT_QUOTA_COUNT,
         STMT_QUOTA_SET,

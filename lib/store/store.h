@@ -325,6 +325,8 @@ struct store_owned {
 };
 int store_owned(struct store *s, uint64_t owner, uint64_t after, struct store_owned *out,
         size_t max, size_t *ret_n, struct err *e);
+/* *ret: the highest id below @before of a conversation that has memory on this machine's disk. 1; 0: there is none. */
+int store_on_disk_before(struct store *s, uint64_t before, uint64_t *ret, struct err *e);
 /* The highest id that a conversation ever had; 0: there was none. */
 int store_last_id(struct store *s, uint64_t *ret, struct err *e);
 

@@ -357,6 +357,8 @@ void conv_unload(struct engine *engine, struct conv *c) {
                 *c->writer = NULL; /* the write job will give back what it wrote */
         list_unlink(&c->lru);
         list_unlink(&c->dirty);
+        if (!list_empty(&c->unsent))
+                convs_note_left(engine, c->id);
         list_unlink(&c->unsent);
         map_remove_u64(engine->convs->by_id, c->id);
         conv_free(engine, c);

@@ -130,6 +130,11 @@ struct conv *convs_next_dirty(struct engine *engine, const struct conv *c);
 struct conv *convs_next_unsent(struct engine *engine, const struct conv *c);
 void conv_set_unsent(struct engine *engine, struct conv *c);
 void conv_set_unsent_first(struct engine *engine, struct conv *c);
+/* One that was unloaded before it was brought there, and is told once: 1 and its id; 0: there is none; 2: there are more than are
+ * remembered. */
+void convs_note_left(struct engine *engine, uint64_t id);
+int convs_take_left(struct engine *engine, uint64_t *ret);
+size_t convs_n_left(const struct engine *engine);
 /* The same for conversations whose request waits for a place, latest arrival first. */
 struct conv *convs_next_waiting(struct engine *engine, bool background, const struct conv *c);
 /* Enter @c as waiting, or (@waits false) take it out: the request that holds @c waits for a place,

@@ -82,6 +82,36 @@ void conv_set_unsent_first(struct engine *engine, struct conv *c) {
         list_prepend(&engine->convs->unsent, &c->unsent);
 }
 
+void convs_note_left(struct engine *engine, uint64_t id) {
+        struct convs *t = engine->convs;
+
+        for (size_t i = 0; i < t->n_left; i++)
+                if (t->left[i] == id)
+                        return;
+        if (t->n_left < CONVS_LEFT_MAX)
+                t->left[t->n_left++] = id;
+        else
+                t->left_many = true;
+}
+
+int convs_take_left(struct engine *engine, uint64_t *ret) {
+        struct convs *t = engine->convs;
+
+        if (t->left_many) {
+                t->left_many = false;
+                t->n_left = 0;
+                return 2;
+        }
+        if (t->n_left == 0)
+                return 0;
+        *ret = t->left[--t->n_left];
+        return 1;
+}
+
+size_t convs_n_left(const struct engine *engine) {
+        return engine->convs->n_left + engine->convs->left_many;
+}
+
 struct conv *convs_next_waiting(struct engine *engine, bool background, const struct conv *c) {
         struct list *head = &engine->convs->waiting[background];
         struct list *next = c ? c->waits.prev : head->prev;

@@ -35,8 +35,17 @@ void far_contents_deinit(struct far_contents *c) {
         *c = (struct far_contents){0};
 }
 
-static bool comes_behind(const struct far_cell *a, const struct far_cell *b) {
-        return a->class != b->class ? a->class > b->class : a->index > b->index;
+int far_compare_cells(const struct far_cell *a, const struct far_cell *b) {
+        if (a->class != b->class)
+                return a->class < b->class ? -1 : 1;
+        return a->index < b->index ? -1 : a->index > b->index;
+}
+
+bool far_contents_has(const struct far_contents *c, const struct far_cell *cell) {
+        for (size_t i = 0; i < c->n; i++)
+                if (memcmp(&c->cells[i].name, &cell->name, sizeof(cell->name)) == 0)
+                        return true;
+        return false;
 }
 
 static bool is_possible(const struct engine *engine, const struct far_cell *cell) {
@@ -80,7 +89,7 @@ static int parse(
         for (; r == 0 && ret->n < n; ret->n++) {
                 r = parse_cell(engine, &c, &ret->cells[ret->n]);
                 if (r == 0 && ret->n > 0 &&
-                        !comes_behind(&ret->cells[ret->n], &ret->cells[ret->n - 1]))
+                        far_compare_cells(&ret->cells[ret->n], &ret->cells[ret->n - 1]) <= 0)
                         r = -ERR_CORRUPT;
         }
         return r;

@@ -63,6 +63,7 @@ int far_open(struct engine *engine, struct err *e) {
         r = far_meters_read(engine, e);
         if (r < 0)
                 return r;
+        late_open(f);
         r = remote_open(&engine->remote, &options, e);
         return err_wrap(e, r, "remote");
 }

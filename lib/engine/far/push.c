@@ -3,7 +3,7 @@
  * Bringing memory to the remote store, in the background, and removing what is closed. One push at a time, on a thread of its own.
  *
  *      written to disk (disk/write.c) ──→ convs.unsent ──→ push: which names are not there? ──→ their records, one after the other
- *                                                                                                  │
+ *      unloaded before, or written before there was a remote store: late.c ─┘                     │
  *                                              what was there and is not any more: removed ←── table of contents
  *
  * 1. What is brought is the records of the own disk, as they lie there, of committed tokens. So it follows write-behind and eviction,
@@ -16,7 +16,7 @@
  * 5. The table of contents is written last, and names what is there then. A cell that the old table had and the new one has not is
  *    removed, unless another conversation of the owner has the same memory (store_has_memory()).
  * 6. One that somebody waits for (far_hurry()) goes before others, and does not rest; nor does one that is under way then.
- * 7. A push that fails, or stops at the day's limit, is made again later, if the conversation is still loaded.
+ * 7. A push that fails, or stops at the day's limit, is made again later; by late.c, if the conversation is not loaded any more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,28 +27,9 @@
 #include "engine/far/state.h"
 
 #define REST_MAX_USEC 1000000
-#define HURRY_ALL UINT64_MAX /* no conversation's number */
-
-struct push {
-        struct job job;
-        uint64_t owner, conv;
-        bool is_private;
-        bool removes; /* the conversation is closed */
-        int32_t *tokens;
-        uint32_t n_tokens;
-        struct store_record *records; /* [n] */
-        size_t n;
-        size_t charged;
-
-        /* On its thread. */
-        struct far_scope scope;
-        struct far_contents old, now;
-        bool *there;                /* [now.n] */
-        struct store_record **from; /* [now.n]: the record of the cell */
-        uint8_t *buffer;
-        size_t capacity;
-        bool day_is_full;
-};
+#define REGISTER_PAUSE_USEC 1000000
+#define ROOM_PAUSE_USEC 1000000 /* until there may be memory for it */
+#define HURRY_ALL UINT64_MAX    /* no conversation's number */
 
 /* Rule 3. */
 static void rest(struct far *f, uint64_t sent_usec) {
@@ -65,7 +46,7 @@ static void rest(struct far *f, uint64_t sent_usec) {
 
 /* --- sending --- */
 
-static int compare_cells(const void *a, const void *b) {
+static int compare_records(const void *a, const void *b) {
         const struct store_record *x = a, *y = b;
 
         if (x->block_class != y->block_class)
@@ -80,7 +61,7 @@ static int list_cells(struct engine *engine, struct push *push, struct err *e) {
 
         if (r < 0)
                 return r;
-        qsort(push->records, push->n, sizeof(*push->records), compare_cells);
+        qsort(push->records, push->n, sizeof(*push->records), compare_records);
         for (size_t i = 0; i < push->n; i++) {
                 struct store_record *record = &push->records[i];
                 struct far_cell cell = {.class = (enum seq_class)record->block_class,
@@ -173,13 +154,6 @@ static int send_missing(struct engine *engine, struct push *push, struct err *e)
 
 /* --- what is no longer there --- */
 
-static bool is_among(const struct far_contents *all, const struct far_cell *cell) {
-        for (size_t i = 0; i < all->n; i++)
-                if (memcmp(&all->cells[i].name, &cell->name, sizeof(cell->name)) == 0)
-                        return true;
-        return false;
-}
-
 /* Rule 5. What cannot be found out stays, and ends by itself. */
 static bool is_loose(struct engine *engine, const struct push *push, const struct far_cell *cell) {
         const struct store_record is = {.block_class = cell->class,
@@ -187,7 +161,7 @@ static bool is_loose(struct engine *engine, const struct push *push, const struc
                 .n_tokens = cell->n_tokens,
                 .token_hash = cell->token_hash};
 
-        if (is_among(&push->now, cell))
+        if (far_contents_has(&push->now, cell))
                 return false;
         return push->scope.conv != 0 ||
                store_has_memory(engine->store, push->owner, &is, NULL) == 0;
@@ -226,12 +200,30 @@ static void keep_there(struct push *push) {
 static int prepare(struct engine *engine, struct push *push, struct err *e) {
         int r = far_scope(engine, push->owner, push->conv, push->is_private, &push->scope, e);
 
-        if (r < 0)
+        if (r < 0) {
+                push->register_failed = true;
                 return r;
+        }
         push->now.cells = calloc(push->n + 1, sizeof(*push->now.cells));
         push->there = calloc(push->n + 1, sizeof(*push->there));
         push->from = calloc(push->n + 1, sizeof(struct store_record *));
         return push->now.cells && push->there && push->from ? 0 : err_no_memory(e);
+}
+
+/* Send, and tell what is there then. */
+static int bring(struct engine *engine, struct push *push, struct err *e) {
+        int r = send_missing(engine, push, e), k;
+        struct err ignored;
+
+        keep_there(push);
+        /* After a failure, too: what was brought is found, if it was more than before. */
+        if (r < 0 && (r != -ERR_LIMIT || push->now.n <= push->old.n))
+                return r;
+        k = push->is_late ? late_merge(engine, push, r == 0 ? e : &ignored) : 0;
+        if (k == 0)
+                k = far_contents_write(engine, &push->scope, push->conv, &push->now,
+                        far_deadline(engine), r == 0 ? e : &ignored);
+        return r == 0 ? k : r;
 }
 
 static int run(struct engine *engine, struct push *push, struct err *e) {
@@ -242,19 +234,23 @@ static int run(struct engine *engine, struct push *push, struct err *e) {
         if (r == 0)
                 r = far_contents_read(
                         engine, &push->scope, push->conv, far_deadline(engine), &push->old, e);
-        if (r == 0 && !push->removes) {
-                r = send_missing(engine, push, e);
-                keep_there(push);
-                /* After a failure, too: what was brought is found, if it was more than before. */
-                if (r == 0 || (r == -ERR_LIMIT && push->now.n > push->old.n)) {
-                        struct err ignored;
-                        int k = far_contents_write(engine, &push->scope, push->conv, &push->now,
-                                far_deadline(engine), r == 0 ? e : &ignored);
+        if (r == 0 && push->is_late && late_is_there(push))
+                return 0;
+        if (r == 0 && !push->removes)
+                r = bring(engine, push, e);
+        return r == 0 && !push->is_late ? remove_old(engine, push, e) : r;
+}
 
-                        r = r == 0 ? k : r;
-                }
-        }
-        return r == 0 ? remove_old(engine, push, e) : r;
+static int run_late(struct engine *engine, struct push *push, struct err *e) {
+        uint64_t t = clock_monotonic_usec();
+        int r = late_read(engine, push, e);
+
+        push->register_failed = r < 0;
+        if (r == 0)
+                r = run(engine, push, e);
+        if (r == 0 || r == 1)
+                rest(engine->far, clock_monotonic_usec() - t);
+        return MIN(r, 0);
 }
 
 static void push_run(struct engine *engine, struct job *j) {
@@ -262,32 +258,22 @@ static void push_run(struct engine *engine, struct job *j) {
 
         j->r = atomic_load(&engine->far->stop)
                        ? err_set(&j->err, ERR_CANCELLED, "the daemon is stopping")
-                       : run(engine, push, &j->err);
+               : push->is_late ? run_late(engine, push, &j->err)
+                               : run(engine, push, &j->err);
         if (!push->removes)
                 far_meters_write(engine);
-}
-
-static struct push *push_free(struct engine *engine, struct push *push) {
-        if (!push)
-                return NULL;
-        conv_discharge(engine, push->charged);
-        far_contents_deinit(&push->old);
-        far_contents_deinit(&push->now);
-        free(push->tokens);
-        free(push->records);
-        free(push->there);
-        free(push->from);
-        free(push->buffer);
-        free(push);
-        return NULL;
 }
 
 /* Rule 7. */
 static void push_again(struct engine *engine, const struct push *push) {
         struct conv *c = convs_find(engine, push->conv);
 
-        if (c && list_empty(&c->unsent))
+        if (push->removes)
+                far_forget(engine, push->owner, push->conv, push->is_private);
+        else if (c && !push->is_late)
                 conv_set_unsent(engine, c);
+        else if (!push->is_late)
+                convs_note_left(engine, push->conv);
 }
 
 /* Rule 6. */
@@ -301,19 +287,21 @@ static void set_hurry(struct far *f, uint64_t conv) {
 static void push_done(struct engine *engine, struct job *j) {
         struct push *push = container_of(j, struct push, job);
         struct far *f = engine->far;
-        uint64_t today = clock_realtime_usec();
+        uint64_t now = clock_monotonic_usec(), today = clock_realtime_usec();
+        bool again = j->r == -ERR_UNAVAILABLE || j->r == -ERR_LIMIT || push->day_is_full;
 
-        far_note(engine, j->r, &j->err);
+        if (push->register_failed)
+                f->t_push = MAX(f->t_push, now + (again ? REGISTER_PAUSE_USEC : 0));
+        else
+                far_note(engine, j->r, &j->err);
         if (push->day_is_full)
-                f->t_push = clock_monotonic_usec() + quota_day_ends(today) - today;
-        if (j->r == -ERR_UNAVAILABLE || j->r == -ERR_LIMIT || push->day_is_full) {
-                if (push->removes && j->r < 0)
-                        far_forget(engine, push->owner, push->conv, push->is_private);
-                else if (!push->removes)
-                        push_again(engine, push);
-        }
+                f->t_push = now + quota_day_ends(today) - today;
+        if (push->is_late)
+                late_done(engine, push, again);
+        else if (again)
+                push_again(engine, push);
         set_hurry(f, 0);
-        f->push = push_free(engine, push);
+        f->push = push_free(push);
         engine->again = true;
 }
 
@@ -345,60 +333,38 @@ static size_t list_records(
         return n;
 }
 
-static size_t push_size(const struct engine *engine, const struct conv *c) {
-        size_t n = recs_count(&c->recs) + 1;
+/* NULL: no room now. */
+static struct push *push_of(struct engine *engine, struct conv *c) {
+        struct push *push = push_new(engine, push_size(engine, c->n_tokens, recs_count(&c->recs)));
 
-        return sizeof(struct push) + c->n_tokens * sizeof(int32_t) +
-               n * (sizeof(struct store_record) + sizeof(struct far_cell) + sizeof(bool) +
-                           sizeof(void *) + 2 * sizeof(struct remote_key)) +
-               far_names_size(engine, c->n_tokens) + far_contents_size(engine) +
-               far_value_max(engine);
-}
-
-/* NULL: there is no room for it (no other conversation has to make any), or nothing to bring. */
-static struct push *push_new(struct engine *engine, struct conv *c) {
-        size_t size = push_size(engine, c);
-        struct push *push;
-
-        if (recs_count(&c->recs) == 0 || ledger_reserve(&engine->budget->conversations, size) != 0)
+        if (!push)
                 return NULL;
-        push = calloc(1, sizeof(*push));
-        if (!push) {
-                conv_discharge(engine, size);
-                return NULL;
-        }
-        push->charged = size;
         push->owner = c->owner;
         push->conv = c->id;
         push->is_private = c->private_memory;
         push->n_tokens = c->n_tokens;
         push->tokens = malloc(c->n_tokens * sizeof(*push->tokens) + 1);
-        push->records = calloc(recs_count(&c->recs), sizeof(*push->records));
+        push->records = calloc(recs_count(&c->recs) + 1, sizeof(*push->records));
         if (!push->tokens || !push->records)
-                return push_free(engine, push);
+                return push_free(push);
         memcpy(push->tokens, c->tokens, c->n_tokens * sizeof(*push->tokens));
         push->n = list_records(engine, c, push->records);
         return push;
 }
 
-static bool start_removal(struct engine *engine) {
+static struct push *push_gone(struct engine *engine) {
         struct far *f = engine->far;
         const struct gone *gone = &f->gone[0];
-        size_t size = sizeof(struct push) + 2 * far_contents_size(engine);
-        struct push *push = ledger_reserve(&engine->budget->conversations, size) == 0
-                                    ? calloc(1, sizeof(*push))
-                                    : NULL;
+        struct push *push = push_new(engine, sizeof(*push) + 2 * far_contents_size(engine));
 
         if (!push)
-                return false;
-        push->charged = size;
+                return NULL;
         push->owner = gone->owner;
         push->conv = gone->conv;
         push->is_private = gone->is_private;
         push->removes = true;
         memmove(f->gone, f->gone + 1, --f->n_gone * sizeof(*gone));
-        start(engine, push);
-        return true;
+        return push;
 }
 
 /* Rule 2. */
@@ -409,30 +375,50 @@ static bool may_be_pushed(const struct engine *engine, const struct conv *c) {
                !c->foreign_vocab && !c->stale;
 }
 
-uint64_t far_step(struct engine *engine) {
+/* NULL with *ret_room: there is nothing to push now. */
+static struct push *next(struct engine *engine, bool *ret_room) {
         struct far *f = engine->far;
-        uint64_t due = MAX(atomic_load(&f->t_up), f->t_push);
+        struct push *push = NULL;
         struct conv *c = NULL;
 
-        if (!engine->remote || f->push || engine->stopping ||
-                (f->n_gone == 0 && !convs_next_unsent(engine, NULL)))
-                return UINT64_MAX;
-        if (clock_monotonic_usec() < due)
-                return due;
-        if (f->n_gone > 0 && f->hurry == 0 && start_removal(engine))
-                return UINT64_MAX;
-        while ((c = convs_next_unsent(engine, c))) {
-                struct push *push;
-
-                if (!may_be_pushed(engine, c))
-                        continue;
+        *ret_room = true;
+        while ((c = convs_next_unsent(engine, c)))
+                if (may_be_pushed(engine, c))
+                        break;
+        if (f->n_gone > 0 && f->hurry == 0)
+                push = push_gone(engine);
+        else if (c && push_size(engine, c->n_tokens, recs_count(&c->recs)) >
+                              ledger_most(&engine->budget->requests))
+                list_unlink(&c->unsent); /* there will never be room */
+        else if (c)
+                push = push_of(engine, c);
+        else if (late_n_pending(engine) > 0)
+                push = late_next(engine);
+        else
+                return NULL;
+        *ret_room = push != NULL;
+        if (push && c && !push->removes)
                 list_unlink(&c->unsent);
-                push = push_new(engine, c);
-                if (push)
-                        start(engine, push);
-                break;
-        }
-        return UINT64_MAX;
+        return push;
+}
+
+uint64_t far_step(struct engine *engine) {
+        struct far *f = engine->far;
+        uint64_t now = clock_monotonic_usec(), due = MAX(atomic_load(&f->t_up), f->t_push);
+        struct push *push;
+        bool room;
+
+        if (!engine->remote || f->push || engine->stopping || far_n_pending(engine) == 0)
+                return UINT64_MAX;
+        if (now < due)
+                return due;
+        push = next(engine, &room);
+        if (push)
+                start(engine, push);
+        if (push || room)
+                return UINT64_MAX;
+        f->t_push = now + ROOM_PAUSE_USEC;
+        return f->t_push;
 }
 
 void far_forget(struct engine *engine, uint64_t owner, uint64_t conv, bool is_private) {
@@ -443,7 +429,7 @@ void far_forget(struct engine *engine, uint64_t owner, uint64_t conv, bool is_pr
 }
 
 size_t far_n_pending(struct engine *engine) {
-        size_t n = engine->far->n_gone + (engine->far->push != NULL);
+        size_t n = engine->far->n_gone + (engine->far->push != NULL) + late_n_pending(engine);
         struct conv *c = NULL;
 
         while ((c = convs_next_unsent(engine, c)))

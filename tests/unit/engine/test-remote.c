@@ -108,6 +108,14 @@ static int clear(void **state) {
         return 0;
 }
 
+static long long remaining(const char *key) {
+        redisReply *reply = command("TTL %s", key);
+        long long sec = reply->integer;
+
+        freeReplyObject(reply);
+        return sec;
+}
+
 static void need_server(void) {
         if (!uri)
                 skip();
@@ -692,6 +700,219 @@ static void test_full(void **state) {
         close_both();
 }
 
+/* --- what was not brought in time --- */
+
+static void set_uri(const char *to) {
+        erig_stop(&r, true);
+        r.o.remote.uri = to;
+        erig_start(&r);
+}
+
+/* What the disk has from before there was a remote store is brought there, once, whether anybody uses it or not. */
+static void test_brought_later(void **state) {
+        need_server();
+        EACH_KIND(k) {
+                uint64_t c, closed;
+                redisReply *keys;
+
+                clear(NULL);
+                open_both(k);
+                set_uri(NULL);
+                kind_talk(&r, 3, &A);
+                c = kind_talk(&r, 6, &A);
+                closed = kind_talk(&r, 2, &A);
+                send_all(c);
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, closed, NULL), ENGINE_EMPTY);
+                assert_int_equal(n_keys('m') + n_keys('c'), 0);
+                /* First the server takes nothing. */
+                freeReplyObject(command("CONFIG SET maxmemory 1"));
+                set_uri(uri);
+                erig_wait_stat(&r, "remote_failures", 1);
+                freeReplyObject(command("CONFIG SET maxmemory 0"));
+                wait_sent();
+                assert_int_equal(n_keys('c'), 2);
+                assert_true(erig_stat(&r, "remote_blocks_sent") > 0);
+                /* What is there is looked at, and not so much as touched. */
+                keys = keys_of('m');
+                freeReplyObject(command("EXPIRE %s 1000", keys->element[0]->str));
+                erig_restart(&r, true);
+                wait_sent();
+                assert_int_equal(erig_stat(&r, "remote_blocks_sent"), 0);
+                assert_in_range(remaining(keys->element[0]->str), 1, 1000);
+                freeReplyObject(keys);
+                /* All of it is gone there. */
+                freeReplyObject(command("FLUSHALL"));
+                erig_restart(&r, true);
+                wait_sent();
+                assert_int_equal(n_keys('c'), 2);
+                erig_forget_memory(&r);
+                wait_sent();
+                assert_int_equal(n_keys('c'), 2);
+                erig_get(&r, c, &W);
+                assert_true(kind_go_on(&r, c, &W, W.n_turns, &fresh, &B) <= 1);
+                assert_true(B.n_disk > 0);
+                answer_reset(&W);
+                close_both();
+        }
+}
+
+static void remove_state(const char *dir) {
+        char line[2 * sizeof(r.dir)];
+
+        snprintf(line, sizeof(line), "rm -rf '%s'", dir);
+        assert_int_equal(system(line), 0);
+}
+
+/* What an engine has on disk, as it is now. */
+static void copy_state(const char *from, const char *to) {
+        char line[3 * sizeof(r.dir)];
+
+        remove_state(to);
+        snprintf(line, sizeof(line), "cp -a '%s' '%s'", from, to);
+        assert_int_equal(system(line), 0);
+}
+
+/* The disk loses the blocks [first, past) of a conversation. */
+static void lose_blocks(const char *dir, uint64_t c, uint32_t first, uint32_t past) {
+        struct store *s = NULL;
+        char path[sizeof(r.dir) + 32];
+        struct store_cell cells[64];
+        struct store_gone gone;
+        size_t n = 0;
+
+        snprintf(path, sizeof(path), "%s/register.db", dir);
+        assert_int_equal(store_open(&s, path, NULL), 0);
+        for (uint32_t i = first; i < past; i++)
+                cells[n++] = (struct store_cell){STORE_CLASS_ALL, i};
+        assert_int_equal(store_unlink_cells(s, c, cells, n, &gone, NULL), 0);
+        store_gone_deinit(&gone);
+        store_free(s);
+}
+
+/* Another machine has brought the end of it, and this one has the beginning: all of it is found. */
+static void test_added_later(void **state) {
+        enum { HALF = 2, ALL = 5 };
+        char copy[sizeof(r.dir) + 8];
+        uint64_t c;
+
+        need_server();
+        open_both(&attention);
+        c = erig_new(&r, NULL, NULL);
+        kind_append(&r, c, ALL * KIND_BLOCK, 1);
+        send_all(c);
+        assert_int_equal(n_keys('m'), ALL);
+        erig_stop(&r, true);
+        snprintf(copy, sizeof(copy), "%s-copy", r.dir);
+        copy_state(r.dir, copy);
+        freeReplyObject(command("FLUSHALL"));
+        lose_blocks(r.dir, c, 0, HALF);
+        erig_start(&r);
+        wait_sent();
+        assert_int_equal(n_keys('m'), ALL - HALF);
+        erig_stop(&r, true);
+        copy_state(copy, r.dir);
+        lose_blocks(r.dir, c, HALF, ALL);
+        erig_start(&r);
+        wait_sent();
+        assert_int_equal(erig_stat(&r, "remote_blocks_sent"), HALF);
+        assert_int_equal(n_keys('m'), ALL);
+        erig_forget_memory(&r);
+        erig_get(&r, c, &W);
+        assert_true(kind_go_on(&r, c, &W, W.n_turns, &fresh, &B) <= 1);
+        assert_true(B.n_disk >= (ALL - 1) * KIND_BLOCK);
+        answer_reset(&W);
+        close_both();
+        remove_state(copy);
+}
+
+/* What this disk has of a block is less than what is there: that stays. */
+static void test_shorter_later(void **state) {
+        char copy[sizeof(r.dir) + 8];
+        redisReply *keys, *was, *is;
+        uint64_t c;
+
+        need_server();
+        open_both(&attention);
+        erig_stop(&r, true);
+        r.o.spill_delay_ms = UINT32_MAX;
+        erig_start(&r);
+        c = erig_new(&r, NULL, NULL);
+        kind_append(&r, c, KIND_BLOCK + 3, 1);
+        send_all(c);
+        kind_append(&r, c, 3, 2);
+        erig_settle(r.en);
+        snprintf(copy, sizeof(copy), "%s-copy", r.dir);
+        copy_state(r.dir, copy);
+        send_all(c);
+        keys = keys_of('c');
+        assert_int_equal(keys->elements, 1);
+        was = command("GET %s", keys->element[0]->str);
+        erig_stop(&r, true);
+        copy_state(copy, r.dir);
+        erig_start(&r);
+        wait_sent();
+        is = command("GET %s", keys->element[0]->str);
+        assert_int_equal(is->len, was->len);
+        assert_memory_equal(
+                is->str, was->str, was->len - 32); /* the seal is another one each time */
+        freeReplyObject(is);
+        freeReplyObject(was);
+        freeReplyObject(keys);
+        close_both();
+        remove_state(copy);
+}
+
+/* A drain waits for it, and makes haste. */
+static void test_drained_later(void **state) {
+        enum { N = 6 };
+        struct engine_request q = {.verb = ENGINE_DRAIN, .admin = true};
+        struct engine_options o;
+
+        need_server();
+        o = options(&attention);
+        o.remote.uri = NULL;
+        o.remote.write_share = 1;
+        erig_open(&r, &o);
+        for (unsigned i = 0; i < N; i++)
+                send_all(kind_talk(&r, 3, &A));
+        set_uri(uri);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DRAINED);
+        assert_int_equal(n_keys('c'), N);
+        assert_int_equal(erig_stat(&r, "remote_pending"), 0);
+        close_one();
+}
+
+/* Those that had to leave RAM before they were brought are brought nevertheless: a few of them, or more than anybody remembers. */
+static void check_left(unsigned n_left) {
+        struct engine_options o = options(&attention);
+        unsigned n = 0;
+
+        clear(NULL);
+        o.pool_size = erig_pool(80);
+        erig_open(&r, &o);
+        freeReplyObject(command("CONFIG SET maxmemory 1"));
+        for (; n < n_left + erig_stat(&r, "conversations_loaded"); n++) {
+                uint64_t c = erig_new(&r, NULL, NULL);
+
+                assert_true(n < 5000);
+                kind_append(&r, c, KIND_BLOCK, n);
+                assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        }
+        assert_true(erig_stat(&r, "remote_failures") > 0);
+        assert_int_equal(n_keys('c'), 0);
+        freeReplyObject(command("CONFIG SET maxmemory 0"));
+        wait_sent();
+        assert_int_equal(n_keys('c'), n);
+        close_one();
+}
+
+static void test_left(void **state) {
+        need_server();
+        check_left(2);
+        if (!TEST_TSAN)
+                check_left(300);
+}
+
 /* --- a server that is away --- */
 
 static void test_away(void **state) {
@@ -806,6 +1027,11 @@ int main(void) {
                 cmocka_unit_test_setup(test_daily_limit, clear),
                 cmocka_unit_test_setup(test_sent_in_part, clear),
                 cmocka_unit_test_setup(test_full, clear),
+                cmocka_unit_test_setup(test_brought_later, clear),
+                cmocka_unit_test_setup(test_added_later, clear),
+                cmocka_unit_test_setup(test_shorter_later, clear),
+                cmocka_unit_test_setup(test_drained_later, clear),
+                cmocka_unit_test_setup(test_left, clear),
                 cmocka_unit_test_setup(test_away, clear),
                 cmocka_unit_test_setup(test_cancelled, clear),
                 cmocka_unit_test_setup(test_asked_by_many, clear),

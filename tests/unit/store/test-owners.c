@@ -14,6 +14,7 @@ static void test_walk(void **state) {
         uint32_t number;
         uint64_t tenant;
         struct store_owned page[2];
+        struct store_gone gone;
         uint64_t owner = 99, last = 99, a, b, c;
         size_t n = 99;
 
@@ -48,6 +49,19 @@ static void test_walk(void **state) {
         assert_int_equal(page[0].id, c);
         assert_int_equal(store_owned(f->s, 8, 0, page, 2, &n, &f->e), 0);
         assert_int_equal(n, 0);
+        /* Those that have memory on this disk, from the last one on. */
+        assert_int_equal(store_on_disk_before(f->s, UINT64_MAX, &last, &f->e), 0);
+        fixture_link(f, a, 1, 0, 2, NULL, 0);
+        fixture_link(f, c, 2, 0, 1, NULL, 0);
+        assert_int_equal(store_on_disk_before(f->s, UINT64_MAX, &last, &f->e), 1);
+        assert_int_equal(last, c);
+        assert_int_equal(store_on_disk_before(f->s, c, &last, &f->e), 1);
+        assert_int_equal(last, a);
+        assert_int_equal(store_on_disk_before(f->s, a, &last, &f->e), 0);
+        assert_int_equal(store_unlink_from(f->s, c, 0, &gone, &f->e), 0);
+        store_gone_deinit(&gone);
+        assert_int_equal(store_on_disk_before(f->s, UINT64_MAX, &last, &f->e), 1);
+        assert_int_equal(last, a);
         /* An id is never given again. */
         assert_int_equal(store_last_id(f->s, &last, &f->e), 0);
         assert_int_equal(last, c + 1);
