@@ -86,8 +86,9 @@ def skip(why, tap):
     sys.exit(0 if tap else 77)
 
 
-def arguments(words, tap=False):
-    """Of a test on SOURCE. Skips it, with the reason, where there can be no container or no packages."""
+def arguments(words, tap=False, more=()):
+    """Of a test on SOURCE. Skips it, with the reason, where there can be no container or no packages. `more`: packages that the
+    Debian has besides."""
     parser = argparse.ArgumentParser(description=words, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('source')
     parser.add_argument('--cache', default=container.default_cache())
@@ -95,7 +96,7 @@ def arguments(words, tap=False):
     parser.add_argument('--debs')
     given = parser.parse_args()
     given.needed = [*NEEDED, *(f'libevent-{part}-{LIBEVENT.get(given.suite, ANY_LIBEVENT)}' for part in ('core', 'extra', 'openssl')),
-                    HIREDIS.get(given.suite, ANY_HIREDIS)]
+                    HIREDIS.get(given.suite, ANY_HIREDIS), *more]
     why = (container.why_not() or container.why_no_root(given.cache, given.needed, given.suite) or
            (None if given.debs else why_no_packages(given.source)))
     if why:
