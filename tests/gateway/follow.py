@@ -383,6 +383,9 @@ def test_one_hop(s):
         # whoever sets the mark is not followed, and is nobody else by it
         status, _, answer = s.ask('POST', CHAT, {'messages': [user('Who is Nora?')], 'max_tokens': 4}, Confab_Followed=str(os.getuid()))
         rig.need(status == 409 and len(odd.requests) == 1, answer)
+    with s.moved(f'http://127.0.0.1:{odd.port}', GET): # which has no body that would have to be kept
+        status, _, answer = s.ask('GET', '/confab/v1/conversations/1', Confab_Followed=str(os.getuid()))
+        rig.need(status == 409 and len(odd.requests) == 1, answer)
     for mark in '0;x', 'x', '', '77', f'{os.getuid()};anna':
         rig.need(s.ask('GET', '/v1/models', Confab_Followed=mark)[0] == 421, mark)
     rig.need(s.ask('GET', '/v1/models', Confab_Followed=f'{os.getuid()};anna', token=TENANT)[0] == 200, 'a tenant')

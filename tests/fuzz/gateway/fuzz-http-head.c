@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Heads and chunks as pure functions: in one piece or byte by byte they mean the same. */
+/* Heads, of requests and of another gateway's answers, and chunks as pure functions: in one piece or byte by byte they mean the same. */
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "client/gateway/follow-head.h"
 #include "client/gateway/http-chunk.h"
 #include "client/gateway/http-head.h"
 #include <stdio.h>
@@ -28,6 +29,31 @@ static void check_head(const struct http_head *head) {
         }
         for (size_t i = 0; i < head->n_parameters; i++)
                 CHECK(utf8_valid(head->parameters[i].value, strlen(head->parameters[i].value)));
+}
+
+/* What is read of an answer leaves no doubt where it ends. */
+static void check_answer(const char *text, size_t size, bool is_head) {
+        struct follow_head head = FOLLOW_HEAD_NULL;
+        unsigned n_lengths = 0, n_codings = 0;
+        struct err e;
+        int r = follow_head_parse(&head, text, size, is_head, &e);
+
+        CHECK(r == 0 || r == -ERR_FORMAT);
+        for (size_t i = 0; r == 0 && i < head.n_fields; i++) {
+                CHECK(head.fields[i].name[0] && !strpbrk(head.fields[i].name, " \t\r\n:"));
+                CHECK(!strpbrk(head.fields[i].value, "\r\n"));
+                CHECK(follow_head_field(&head, head.fields[i].name));
+                n_lengths += strcmp(head.fields[i].name, "content-length") == 0;
+                n_codings += strcmp(head.fields[i].name, "transfer-encoding") == 0;
+        }
+        if (r == 0) {
+                CHECK(head.status >= 100 && head.status <= 599);
+                CHECK(n_lengths + n_codings <= 1 && head.has_length == (n_lengths == 1));
+                CHECK(head.framing != FOLLOW_SIZED || head.has_length);
+                CHECK(head.framing != FOLLOW_CHUNKED || n_codings == 1);
+                CHECK(head.framing == FOLLOW_NO_BODY || !is_head);
+        }
+        follow_head_deinit(&head);
 }
 
 static int scan(const char *text, size_t size, size_t step, size_t *ret_end) {
@@ -82,6 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 if (r == 0)
                         check_head(&head);
                 http_head_deinit(&head);
+                check_answer(text, end, false);
+                check_answer(text, end, true);
         }
         r = take_chunks(text, size, size + 1, &whole);
         CHECK(take_chunks(text, size, 1, &pieces) == r);

@@ -18,6 +18,9 @@
 #include "util/test.h"
 #include "util/tiny-model.h"
 
+/* What threads do is the same for each of them. */
+#define EACH(k) for (const struct kind *k = kinds; k < kinds + (TEST_TSAN ? 1 : N_KINDS); k++)
+
 static struct answer A, B, W;
 static struct erig r, fresh;
 /* Attention over everything, and nothing else. */
@@ -182,7 +185,7 @@ static void send_all(uint64_t c) {
 
 static void test_comes_back(void **state) {
         need_server();
-        EACH_KIND(k) {
+        EACH(k) {
                 uint64_t c, n_read;
                 uint32_t again;
 
@@ -213,7 +216,7 @@ static void test_comes_back(void **state) {
 /* Nothing of this is in RAM or on disk: another conversation of the same user begins with the same tokens. */
 static void test_shared_prefix(void **state) {
         need_server();
-        EACH_KIND(k) {
+        EACH(k) {
                 const char *text = erig_words(60, 1);
                 uint64_t c, other;
 
@@ -315,14 +318,14 @@ static void check_wrong(const struct kind *k, enum wrong wrong, char what) {
 
 static void test_wrong_blocks(void **state) {
         need_server();
-        EACH_KIND(k)
+        EACH(k)
         for (enum wrong w = GONE; w < N_WRONG; w++)
                 check_wrong(k, w, 'm');
 }
 
 static void test_wrong_contents(void **state) {
         need_server();
-        EACH_KIND(k)
+        EACH(k)
         for (enum wrong w = GONE; w < N_WRONG; w++)
                 if (w != SWAPPED)
                         check_wrong(k, w, 'c');
@@ -377,7 +380,7 @@ static void test_part(void **state) {
 /* Somewhere in the middle. */
 static void test_gap(void **state) {
         need_server();
-        EACH_KIND(k) {
+        EACH(k) {
                 redisReply *keys;
                 uint64_t c;
 
@@ -426,7 +429,7 @@ static void test_closed(void **state) {
 /* What was rewound goes with the next push. */
 static void test_rewound(void **state) {
         need_server();
-        EACH_KIND(k) {
+        EACH(k) {
                 struct engine_request q;
                 uint64_t c;
 
@@ -489,7 +492,7 @@ static void check_comes_whole(uint64_t c) {
 
 static void test_rewound_in_a_block(void **state) {
         need_server();
-        EACH_KIND(k) {
+        EACH(k) {
                 uint64_t c;
 
                 clear(NULL);
@@ -506,7 +509,7 @@ static void test_rewound_in_a_block(void **state) {
 /* What is there of tokens that were rewound since, while nobody could send: it does not keep what is before them from coming. */
 static void test_rewound_unsent(void **state) {
         need_server();
-        EACH_KIND(k) {
+        EACH(k) {
                 struct engine_request q;
                 uint64_t c;
 
@@ -568,7 +571,7 @@ static void test_rewound_while_full(void **state) {
 /* Memory that came from elsewhere is that of its conversation, and of no other one with the same tokens. */
 static void test_imported(void **state) {
         need_server();
-        EACH_KIND(k) {
+        EACH(k) {
                 struct transfer_file f;
                 uint64_t c, of_text;
 
@@ -711,7 +714,7 @@ static void set_uri(const char *to) {
 /* What the disk has from before there was a remote store is brought there, once, whether anybody uses it or not. */
 static void test_brought_later(void **state) {
         need_server();
-        EACH_KIND(k) {
+        EACH(k) {
                 uint64_t c, closed;
                 redisReply *keys;
 
