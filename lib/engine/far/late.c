@@ -4,8 +4,8 @@
  * its turn came, or the daemon ended before, or had no remote store when it was written. What a push needs is read from the register.
  *
  *      opened ──→ walk: the next conversation with memory on this disk ──┐
- *      unloaded (convs_note_left()) ─────────────────────────────────────┴─→ what has the table of contents? ─→ all of it: the next one
- *                                                                             └─→ pushed, as any other
+ *      unloaded (convs_note_left()) ─────────────────────────────────────┴─→ has its table of contents all of it? ─→ the next one
+ *                                                                               └─ no: its tokens are read, it is pushed as any other
  *
  * 1. They come last, one at a time, and rest as others do; a drain waits for all of them (far_hand_over()).
  * 2. The walk goes by falling numbers, each conversation once. It stays where it is when the remote store or the register fails.
@@ -73,29 +73,76 @@ static int take(struct engine *engine, struct push *push, struct store_reading *
         return push->n > 0 ? 0 : 1;
 }
 
-int late_read(struct engine *engine, struct push *push, struct err *e) {
-        const unsigned what = STORE_READ_TOKENS | STORE_READ_LINKS;
-        struct store_reading x = {0};
-        int r;
+static int read_conv(struct engine *engine, struct push *push, unsigned what,
+        struct store_reading *ret, struct err *e) {
+        int r = store_read_admitted(
+                engine->store, OWNER_ANY, push->conv, NULL, what, admit, push, ret, e);
 
-        if (push->conv == 0) {
-                r = store_on_disk_before(engine->store, push->before, &push->conv, e);
-                if (r <= 0)
-                        return r < 0 ? r : 1;
-        }
-        r = store_read_admitted(
-                engine->store, OWNER_ANY, push->conv, NULL, what, admit, push, &x, e);
-        if (r == 0)
-                r = is_wanted(engine, &x) ? take(engine, push, &x, e) : 1;
-        store_reading_deinit(&x);
-        return r == -ERR_NOT_FOUND ? 1 : r;
+        return r == -ERR_NOT_FOUND || (r == 0 && !is_wanted(engine, ret)) ? 1 : r;
 }
 
-bool late_is_there(const struct push *push) {
-        for (size_t i = 0; i < push->now.n; i++)
-                if (!far_contents_has(&push->old, &push->now.cells[i]))
+/* Whether the table of contents has all of the records, which stand in its order. Names are not made for it: that takes all tokens. */
+static bool is_told(const struct engine *engine, const struct store_reading *x,
+        const struct far_contents *table) {
+        uint32_t n_tokens = store_memory_tokens(&x->conv);
+        size_t at = 0;
+
+        for (size_t i = 0; i < x->links.n; i++) {
+                const struct store_record *record = &x->links.records[i];
+                const struct far_cell own = {
+                        .class = (enum seq_class)record->block_class, .index = record->index};
+                const struct far_cell *cell;
+
+                if (!is_whole(engine, record, n_tokens))
+                        continue;
+                while (at < table->n && far_compare_cells(&table->cells[at], &own) < 0)
+                        at++;
+                cell = at < table->n ? &table->cells[at] : NULL;
+                if (!cell || far_compare_cells(cell, &own) != 0 ||
+                        cell->n_tokens != record->n_tokens ||
+                        cell->token_hash != record->token_hash)
                         return false;
+        }
         return true;
+}
+
+/* 1: there is nothing to bring. */
+static int look(struct engine *engine, struct push *push, struct err *e) {
+        struct far_contents table = {0};
+        struct store_reading x = {0};
+        struct far_scope scope;
+        int r = read_conv(engine, push, STORE_READ_LINKS, &x, e);
+
+        if (r == 0)
+                r = far_scope(engine, x.conv.owner, push->conv, x.conv.private_memory, &scope, e);
+        push->register_failed = r < 0;
+        if (r == 0)
+                r = far_contents_read(engine, &scope, push->conv, far_deadline(engine), &table, e);
+        if (r == 0)
+                r = is_told(engine, &x, &table);
+        far_contents_deinit(&table);
+        store_reading_deinit(&x);
+        return r;
+}
+
+int late_read(struct engine *engine, struct push *push, struct err *e) {
+        struct store_reading x = {0};
+        int r = 1;
+
+        if (push->conv == 0)
+                r = store_on_disk_before(engine->store, push->before, &push->conv, e);
+        push->register_failed = r < 0;
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        r = look(engine, push, e);
+        if (r != 0)
+                return r;
+        r = read_conv(engine, push, STORE_READ_TOKENS | STORE_READ_LINKS, &x, e);
+        push->register_failed = r < 0;
+        if (r == 0)
+                r = take(engine, push, &x, e);
+        store_reading_deinit(&x);
+        return r;
 }
 
 /* Rule 4. */

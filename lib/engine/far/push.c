@@ -234,8 +234,6 @@ static int run(struct engine *engine, struct push *push, struct err *e) {
         if (r == 0)
                 r = far_contents_read(
                         engine, &push->scope, push->conv, far_deadline(engine), &push->old, e);
-        if (r == 0 && push->is_late && late_is_there(push))
-                return 0;
         if (r == 0 && !push->removes)
                 r = bring(engine, push, e);
         return r == 0 && !push->is_late ? remove_old(engine, push, e) : r;
@@ -245,7 +243,6 @@ static int run_late(struct engine *engine, struct push *push, struct err *e) {
         uint64_t t = clock_monotonic_usec();
         int r = late_read(engine, push, e);
 
-        push->register_failed = r < 0;
         if (r == 0)
                 r = run(engine, push, e);
         if (r == 0 || r == 1)

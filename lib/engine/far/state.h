@@ -95,10 +95,9 @@ size_t late_n_pending(const struct engine *engine);
 struct push *late_next(struct engine *engine);
 /* It has ended; or it is to be made @again later. */
 void late_done(struct engine *engine, const struct push *push, bool again);
-/* On its thread: fill in what is read from the register. 1: there is nothing to bring. Fails as store_read_admitted(). */
+/* On its thread: fill in what is read from the register. 1: there is nothing to bring. Fails as store_read_admitted(), with
+ * register_failed, and as remote_get(). */
 int late_read(struct engine *engine, struct push *push, struct err *e);
-/* Whether all of now is in the old table. */
-bool late_is_there(const struct push *push);
 /* Add to now what is right in the old table (rule 4). -ERR_NOMEM. */
 int late_merge(struct engine *engine, struct push *push, struct err *e);
 
