@@ -157,11 +157,10 @@ static bool is_ours(
 }
 
 int late_merge(struct engine *engine, struct push *push, struct err *e) {
-        struct far_contents all = {
-                .cells = calloc(push->old.n + push->now.n + 1, sizeof(*all.cells))};
-        const struct far_cell *a = push->old.cells, *b = push->now.cells;
-        const struct far_cell *a_end = a + push->old.n, *b_end = b + push->now.n;
+        const struct far_contents *old = &push->old, *now = &push->now;
+        struct far_contents all = {.cells = calloc(old->n + now->n + 1, sizeof(*all.cells))};
         struct far_names names;
+        size_t i = 0, k = 0;
         int r = all.cells ? far_names_make(
                                     engine, &push->scope, push->tokens, push->n_tokens, &names, e)
                           : err_no_memory(e);
@@ -170,17 +169,17 @@ int late_merge(struct engine *engine, struct push *push, struct err *e) {
                 far_contents_deinit(&all);
                 return r;
         }
-        while (a < a_end || b < b_end) {
-                int order = a == a_end ? 1 : b == b_end ? -1 : far_compare_cells(a, b);
+        while (i < old->n || k < now->n) {
+                const struct far_cell *a = i < old->n ? &old->cells[i] : NULL;
+                const struct far_cell *b = k < now->n ? &now->cells[k] : NULL;
+                int order = !a ? 1 : !b ? -1 : far_compare_cells(a, b);
 
-                if (order <= 0 && !is_ours(engine, &names, a)) {
-                        a++;
+                i += order <= 0;
+                if (order <= 0 && !is_ours(engine, &names, a))
                         continue;
-                }
+                k += order >= 0;
                 all.cells[all.n++] =
                         order < 0 || (order == 0 && a->n_tokens > b->n_tokens) ? *a : *b;
-                a += order <= 0;
-                b += order >= 0;
         }
         far_names_deinit(&names);
         far_contents_deinit(&push->now);
