@@ -25,6 +25,7 @@ CONFLICT = re.compile(r'the conversation is at revision (\d+), not \d+$')
 WRONG = {'corrupt', 'protocol', 'format', 'unsupported', 'system', 'no_memory', 'permission', 'exists'}
 # The daemons are small: requests that wait behind a slow link may have all memory that requests share, and then nothing was done.
 MAY_BE_LIMIT = re.compile(r'.* takes \d+ bytes of memory; requests share \d+, and \d+ of them are in use$')
+MOST_UNSEEN = 3 # changes one behind the other
 MAX_SHOWN = 12 # errors of one rule
 MAY_BE_INVALID = re.compile(r'cannot drop \d+ turns|turn \d+ of \d+|the conversation is empty') # places that are gone by then
 
@@ -181,6 +182,10 @@ class Checker:
         if c.why: # not an error of its own
             return
         found = search.run()
+        unseen = None if found else self.unseen(c)
+        if unseen:
+            search = Search(c, [unseen])
+            found = search.run()
         if not found:
             c.why = search.why
             self.bad('one order', f'conversation {c.number}, revision {search.far}: {search.why}')
@@ -223,7 +228,7 @@ class Checker:
         bounds = Bounds(parent, parent.made)
         until = min([s.end for s in c.sights] + [maker.end])
         done = set()
-        for r in sorted(parent.states, reverse=True):
+        for r in sorted((r for r in parent.states if r <= parent.last), reverse=True):
             expect, at = maker.args.get('expect'), maker.args.get('at_turn')
             possible = bounds.earliest[r] <= until and bounds.latest[r + 1] >= maker.begin
             state = parent.states[r] if at is None else parent.states[r][:at]
@@ -232,6 +237,34 @@ class Checker:
             if possible and expect in (None, r) and (at is None or at <= len(parent.states[r])) and state not in done:
                 done.add(state)
                 yield (parent.number, r, len(state)), state
+
+    def unseen(self, c):
+        """As one of beginnings(): of a state of the parent that only this fork tells of, behind changes of which nobody was told."""
+        maker, parent = c.maker, self.conversations.get(c.maker.conv)
+        if maker.op == 'open' or not parent or parent.why:
+            return None
+        until = min([s.end for s in c.sights] + [maker.end])
+        expect, at = maker.args.get('expect'), maker.args.get('at_turn')
+
+        def go_on(r, more):
+            made = parent.made.get(r + 1)
+            for part in [made] if made else [p for p in parent.maybe if p not in parent.made.values()]:
+                state = part.apply(parent.states[r], parent.made[r]) if part.op.begin <= until and part.expects(r) else None
+                if state is None:
+                    continue
+                parent.states[r + 1], parent.made[r + 1] = state, part
+                beginning = state if at is None else state[:at]
+                if (expect in (None, r + 1) and (at is None or at <= len(state)) and all(s.n_turns in (None, len(beginning)) for s in c.at(1)) and
+                        self.ends_alike(c, parent, r + 1, len(beginning))):
+                    return (parent.number, r + 1, len(beginning)), beginning
+                found = go_on(r + 1, more - 1) if more else None
+                if found or made:
+                    return found
+                del parent.states[r + 1], parent.made[r + 1]
+                self.instances = {key: value for key, value in self.instances.items() if key[:2] != (parent.number, r + 1)}
+            return None
+
+        return go_on(max(parent.last, 1), MOST_UNSEEN)
 
     def ends_alike(self, c, parent, revision, length):
         """Whether the first tokens of a fork may be those of the parent's turns at that revision."""

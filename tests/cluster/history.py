@@ -48,6 +48,12 @@ def read(path):
         return [json.loads(line) for line in f]
 
 
+def copy(source, path, wanted):
+    """The lines that are wanted, behind what is in the file."""
+    with open(path, 'a', encoding='utf-8') as f:
+        f.writelines(json.dumps(line, separators=(',', ':')) + '\n' for line in read(source) if wanted(line))
+
+
 class Operation:
     """A call, and how it ended. begin and end: when; what did not end has no end (NEVER)."""
 

@@ -98,7 +98,7 @@ class Bounds:
                 self.latest[sight.revision] = sight.end
                 self.because[sight.revision][1] = sight.op
         for revision, part in made.items():
-            if part and part.op.begin > self.earliest[revision]:
+            if revision <= last and part and part.op.begin > self.earliest[revision]:
                 self.earliest[revision] = part.op.begin
                 self.because[revision][0] = part.op
         for r in range(1, last + 1):

@@ -53,6 +53,7 @@ def options(args):
     parser.add_argument('--keep')
     parser.add_argument('--short', action='store_true')
     parser.add_argument('--check')
+    parser.add_argument('--replay')
     parser.add_argument('--self-test', action='store_true')
     parser.add_argument('--inside', help=argparse.SUPPRESS)
     chosen = parser.parse_args(args)
@@ -280,7 +281,10 @@ def inside(chosen, folder):
     path = f'{folder}/history.jsonl'
     own_programs(chosen, folder)
     recorder = history.Recorder(path)
-    run_all(chosen, folder, recorder)
+    if chosen.replay:
+        history.copy(chosen.replay, path, lambda line: line['t'] != 'replay')
+    else:
+        run_all(chosen, folder, recorder)
     lines = history.read(path)
     replay.replay(chosen, folder, lines, recorder)
     lines = history.read(path)
