@@ -75,8 +75,8 @@ const struct setting settings_table[] = {
                 .metavar = "TIME",
                 .help = "With remote: how long the server may say nothing. Then what was wanted "
                         "of it is computed, and it is left alone for a while."},
-        {"remote-keep", SETTING_DURATION, AT(remote_keep), 60 * USEC, 3650 * 86400 * USEC, "168h",
-                .metavar = "TIME",
+        {"remote-keep", SETTING_DURATION, AT(remote_keep), 60 * USEC, 3650 * 86400 * USEC,
+                "604800s", .metavar = "TIME",
                 .help = "With remote: how long memory that nobody uses stays there. The default "
                         "is a week."},
         {"remote-write-share", SETTING_COUNT, AT(remote_write_share), 1, 100, "25",
