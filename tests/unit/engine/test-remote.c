@@ -643,6 +643,7 @@ static void test_daily_limit(void **state) {
         /* What was sent on an earlier day does not count, nor is it told. */
         erig_stop(&r, true);
         set_earlier_day(&r);
+        r.o.remote.writes_per_day = 1; /* or what was left out then would be sent now */
         erig_start(&r);
         assert_int_equal(erig_stat(&r, "bytes_remote_today"), 0);
         close_one();
