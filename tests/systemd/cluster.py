@@ -84,10 +84,10 @@ class Walk:
         self.box.run('systemctl', 'restart', 'confabd')
         need(debs.unit(self.box, 'confabd', 'ActiveState') == 'active', 'the daemon does not run')
 
-    def check(self, status=0):
+    def check(self):
         """The settings of the service, as its user."""
         return self.box.run('runuser', '-u', 'confab', '--', 'confabd', '--defaults=/usr/share/confab/confabd.conf', f'--config={CONF}',
-                            '--check', status=status)
+                            '--check')
 
     def is_sent(self):
         figures = stats(self.box)

@@ -173,7 +173,8 @@ bool far_may_send(const struct engine *engine);
 bool far_hurry(struct engine *engine, struct conv *c);
 /* Push all that is waiting, without rests. True: nothing is, or the remote store can't take it now. Called again until then. */
 bool far_hand_over(struct engine *engine);
-/* Conversations of which something is still to be brought there, or removed. Engine thread. */
+/* Conversations of which something is still to be brought there, or removed; what is left of the walk (late.c) counts as one. Engine
+ * thread. */
 size_t far_n_pending(struct engine *engine);
 /* Since the engine was opened, but for `written_today`. Engine thread. */
 void far_figures(struct engine *engine, struct far_figures *ret);

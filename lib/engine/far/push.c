@@ -242,11 +242,13 @@ static int run(struct engine *engine, struct push *push, struct err *e) {
 static int run_late(struct engine *engine, struct push *push, struct err *e) {
         uint64_t t = clock_monotonic_usec();
         int r = late_read(engine, push, e);
+        uint64_t read_usec = clock_monotonic_usec() - t;
 
         if (r == 0)
                 r = run(engine, push, e);
+        /* For what it has sent it has rested. */
         if (r == 0 || r == 1)
-                rest(engine->far, clock_monotonic_usec() - t);
+                rest(engine->far, read_usec);
         return MIN(r, 0);
 }
 
@@ -261,15 +263,15 @@ static void push_run(struct engine *engine, struct job *j) {
                 far_meters_write(engine);
 }
 
-/* Rule 7. */
+/* Rule 7. Not of a late one: late_done(). */
 static void push_again(struct engine *engine, const struct push *push) {
         struct conv *c = convs_find(engine, push->conv);
 
         if (push->removes)
                 far_forget(engine, push->owner, push->conv, push->is_private);
-        else if (c && !push->is_late)
+        else if (c)
                 conv_set_unsent(engine, c);
-        else if (!push->is_late)
+        else
                 convs_note_left(engine, push->conv);
 }
 
@@ -287,10 +289,10 @@ static void push_done(struct engine *engine, struct job *j) {
         uint64_t now = clock_monotonic_usec(), today = clock_realtime_usec();
         bool again = j->r == -ERR_UNAVAILABLE || j->r == -ERR_LIMIT || push->day_is_full;
 
-        if (push->register_failed)
-                f->t_push = MAX(f->t_push, now + (again ? REGISTER_PAUSE_USEC : 0));
-        else
+        if (!push->register_failed)
                 far_note(engine, j->r, &j->err);
+        else if (again)
+                f->t_push = MAX(f->t_push, now + REGISTER_PAUSE_USEC);
         if (push->day_is_full)
                 f->t_push = now + quota_day_ends(today) - today;
         if (push->is_late)

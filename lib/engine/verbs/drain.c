@@ -11,8 +11,8 @@
  * 2. Requests that wait for a place or a turn were taken before: they run to their end, too, until the timeout.
  * 3. When nothing works any more all memory is evicted, tails included, as a stop does it: a stop that follows has nothing
  *    to write. What the disk does not take is dropped, and the journal tells.
- * 4. Where other machines share the register, they go on with the conversations from here on: what is waiting goes to the remote store, as far
- *    as it takes it, and then no conversation is held here any more. Work that is still done here (rule 1) takes its conversation anew.
+ * 4. Where other machines share the register, they go on with the conversations from here on: what the disk has goes to the remote store, as far
+ *    as that takes it, and then no conversation is held here any more. Work that is still done here (rule 1) takes its conversation anew.
  * 5. The state outlives the request: an administrator who stops waiting has not taken it back. It ends with `off`, or
  *    with the process.
  */
